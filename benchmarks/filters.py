@@ -87,7 +87,7 @@ def stage(folder: Path) -> float:
     from assay.suites.task.config import TaskFiles, read_task
     from assay.suites.task.filters import read_filters
     from assay.suites.task.metrics import read_metrics
-    from assay.suites.task.outputs import TaskGold
+    from assay.suites.task.requests import TaskGold
     from assay.suites.task.scorer import TaskScorer, TaskScoring
 
     path = folder / "filters.yaml"
@@ -95,20 +95,20 @@ def stage(folder: Path) -> float:
     config = read_task(TaskFiles().read(path), path)
     scoring = TaskScoring("generate_until", read_filters(config), read_metrics(config, quirks=False))
     scorer = TaskScorer("task@bench", {"filters": scoring})
-    views = []
+    given = []
     for number in range(DOCUMENTS):
         gold = TaskGold({"choices": ["apples", "pears", "plums", "figs"]}, str(number % 9), str(number % 9))
         case = Case(number, str(number), "filters", "model", str(number), None, gold)
         head = (number, str(number), "filters", "model")
         records = [Record(*head, try_=1, kind="answer", data=[[reply(number)]])]
-        views.append(ScorerInput(case, End(*head, stage="ask", try_=1, status="ok", lines=[]), records))
+        given.append(ScorerInput(case, End(*head, stage="ask", try_=1, status="ok", lines=[]), records))
 
     async def score_all() -> list[float]:
         seconds = []
         for first in range(0, DOCUMENTS, _SLICE):
             started = time.perf_counter()
-            for view in views[first : first + _SLICE]:
-                await scorer.score(view, cast("Any", None))
+            for each in given[first : first + _SLICE]:
+                await scorer.score(each, cast("Any", None))
             seconds.append(time.perf_counter() - started)
         return seconds
 

@@ -22,10 +22,10 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from assay.core.report import Metric, PairedRow
+from assay.core.report import Metric, PairedMetric
 from assay.scoring.intervals import wilson
 from assay.scoring.metric_builders import ClusteredValues, mean_metric
-from assay.scoring.paired import fill_row, paired
+from assay.scoring.paired import fill_metric, paired
 from assay.store.gate import Requirement, decide_drop, decide_level
 
 Floats = NDArray[np.float64]
@@ -299,10 +299,10 @@ def metric_of(values: Floats, clusters: NDArray[np.int64]) -> Metric:
     return collected.metric("m")
 
 
-def row_of(base: Floats, new: Floats, clusters: NDArray[np.int64]) -> PairedRow:
+def row_of(base: Floats, new: Floats, clusters: NDArray[np.int64]) -> PairedMetric:
     """Return the row that a comparison would show."""
-    row = PairedRow(set="", metric="m", part="", higher_is_better=True, n=0)
-    fill_row(row, paired(base, new, clusters))
+    row = PairedMetric(set="", metric="m", part="", higher_is_better=True, n=0)
+    fill_metric(row, paired(base, new, clusters))
     return row
 
 

@@ -21,15 +21,15 @@ from assay.core.file_check import PRICES
 from assay.core.roles import Connection
 from assay.core.spec import build
 from assay.engine.prices import OWN_TABLE
+from assay.files.json_objects import read_objects
 from assay.files.json_schema import DIALECT
-from assay.files.records import read_records
 from assay.files.yaml_files import FunctionRef, load_yaml
 from assay.models import script
 from assay.runner import api
 from assay.suites import BUILT_IN, find_options
 from assay.suites.calibration.labels import read_labels
 from assay.suites.hop.contract import read_contract
-from assay.suites.hop.metainfo import markdown_contract
+from assay.suites.hop.contract_markdown import markdown_contract
 from assay.suites.hop.rows import read_rows
 from assay.suites.hop.settings import settings_problems
 from assay.suites.memory.eval.sample_files import check_samples
@@ -150,7 +150,7 @@ def yaml_values(*paths: Path) -> list[Any]:
 
 def record_values(*paths: Path) -> list[Any]:
     assert paths
-    return [record.value for path in paths for record in read_records(path, [])]
+    return [record.value for path in paths for record in read_objects(path, [])]
 
 
 def json_values(*paths: Path) -> list[Any]:

@@ -162,10 +162,10 @@ def test_show_reads_the_grading_of_the_summary() -> None:
     first = run()
     rewrite('doc_to_target: "{{answer}}"', 'doc_to_target: "none"')
     assert metric(run()).value == 0.0
-    assert {view.scores[0].expected for view in RunCases(first.folder)} == {"none"}
+    assert {case.scores[0].expected for case in RunCases(first.folder)} == {"none"}
     rewrite('doc_to_target: "none"', 'doc_to_target: "{{answer}}"')
     assert metric(run()).value == 0.5
-    assert [view.scores[0].value for view in RunCases(first.folder)] == [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
+    assert [case.scores[0].value for case in RunCases(first.folder)] == [1.0, 0.0, 1.0, 0.0, 1.0, 0.0]
 
 
 @pytest.mark.parametrize(

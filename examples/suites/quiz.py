@@ -33,10 +33,10 @@ class AskOnce(assay.Solver):
 class ExactMatch(assay.Scorer):
     id = "exact_match@1"
 
-    async def score(self, view: assay.ScorerInput, ctx: Context) -> list[Score]:
-        reply = view.records[-1].data if view.records else ""  # a refused question has no record: it is wrong
-        right = reply.casefold() == view.case.gold.casefold()
-        return [Score(*view.case.head, self.id, "exact_match", value=float(right), expected=view.case.gold)]
+    async def score(self, given: assay.ScorerInput, ctx: Context) -> list[Score]:
+        reply = given.records[-1].data if given.records else ""  # a refused question has no record: it is wrong
+        right = reply.casefold() == given.case.gold.casefold()
+        return [Score(*given.case.head, self.id, "exact_match", value=float(right), expected=given.case.gold)]
 
 
 class QuizFiles(assay.SuiteFiles):

@@ -68,7 +68,7 @@ if TYPE_CHECKING:
         Response as Response,
         Score as Score,
     )
-    from assay.files.records import read_structs as read_structs
+    from assay.files.json_objects import read_structs as read_structs
     from assay.files.schema import refuse as refuse
     from assay.runner.api import (
         arun as arun,
@@ -82,13 +82,13 @@ if TYPE_CHECKING:
     from assay.runner.imports import import_results as import_results
     from assay.runner.merge import merge as merge
     from assay.runner.results import Run as Run, RunCase as RunCase, load as load
+    from assay.scoring.judge import ModelJudge as ModelJudge
     from assay.scoring.judge_prompt import OneLabelPrompt as OneLabelPrompt
     from assay.scoring.metric_builders import (
         ClusteredValues as ClusteredValues,
         mean_metric as mean_metric,
         proportion_metric as proportion_metric,
     )
-    from assay.scoring.panel import ModelJudge as ModelJudge
     from assay.store.comparison import ComparisonResult as ComparisonResult
     from assay.store.gate import GateResult as GateResult
     from assay.suites.evaluate.scorers import (
@@ -135,7 +135,7 @@ _MODULES = {
     "assay.core.errors": "CaseFailed CheckFailed InputError ModelError Problem UsageError",
     "assay.core.memory": "AboutMemory MemoryItem Message Query SearchHit options_of",
     "assay.core.protocols": "Context Scorer ScorerInput Solver",
-    "assay.files.records": "read_structs",
+    "assay.files.json_objects": "read_structs",
     "assay.core.report": "Entry Interval Metric Report Slice Table",
     "assay.files.schema": "refuse",
     "assay.core.spec": "RunSpec SuiteOptions ask how score",
@@ -150,7 +150,7 @@ _MODULES = {
     "assay.runner.results": "Run RunCase load",
     "assay.scoring.judge_prompt": "OneLabelPrompt",
     "assay.scoring.metric_builders": "ClusteredValues mean_metric proportion_metric",
-    "assay.scoring.panel": "ModelJudge",
+    "assay.scoring.judge": "ModelJudge",
     "assay.store.comparison": "ComparisonResult",
     "assay.store.gate": "GateResult",
     "assay.suites.evaluate.scorers": "ScorerLike exact_match judge metric rubric scorer",

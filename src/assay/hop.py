@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from assay.suites.hop.file_report import analyse as analyse
-    from assay.suites.hop.files import data_store as data_store
     from assay.suites.hop.result import HopStatus as HopStatus
+    from assay.suites.hop.result_folder import data_store as data_store
     from assay.suites.hop.store import (
         BaseDataStore as BaseDataStore,
         FieldAggregation as FieldAggregation,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 _MODULES = {
     "assay.suites.hop.file_report": "analyse",
-    "assay.suites.hop.files": "data_store",
+    "assay.suites.hop.result_folder": "data_store",
     "assay.suites.hop.result": "HopStatus",
     "assay.suites.hop.store": "BaseDataStore FieldAggregation FieldStats ViewConfig",
     "assay.suites.hop.trace": "HopletObserver",

@@ -19,10 +19,10 @@ from assay.core.errors import AssayError
 
 from support.damaged_runs import HOP
 from support.hop_batch import numbered
-from support.lab import as_yaml
 from support.labels import answer as labelled_answer
 from support.memory_samples import sample
 from support.memory_talks import talk
+from support.task_project import as_yaml
 
 OUTPUT = "out"
 # An answer for every reader: the hop function, the answers with citations, the judges.

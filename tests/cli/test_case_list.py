@@ -17,7 +17,7 @@ from assay.suites.task.suite import TaskSuite
 ORIGIN = RunOrigin({}, {}, {})
 
 
-def view(
+def stored_case(
     index: int = 0,
     *,
     failure: Failure | None = None,
@@ -41,7 +41,7 @@ def answer(data: Any) -> Record:
 def row(result: str, *checks: dict[str, Any], expected: Any) -> StoredCase:
     """Return a row of a hop run that returned `result`."""
     passed = all(check["passed"] for check in checks)
-    return view(
+    return stored_case(
         records=[answer({"status": "OK", "result": result})],
         scores=[score(float(passed), {"checks": list(checks)}, expected)],
     )
@@ -80,27 +80,27 @@ RAISED = Failure("user_code", "[KeyError] 'foo' (two.py:2: raise KeyError('foo')
             "city: Rome · year: 1952",
         ),
         (
-            view(
+            stored_case(
                 records=[answer({"status": "FAIL", "result": "no idea"})],
                 scores=[score(0.0, {"checks": [lacking("city", "Oslo"), lacking("year", 1951)]}, {"city": "Oslo"})],
             ),
             "city: Oslo · year: 1951",
             "FAIL: no idea",
         ),
-        (view(failure=RAISED, scores=[score(0.0, None, {"city": "Oslo"})]), '{"city":"Oslo"}', "user_code"),
+        (stored_case(failure=RAISED, scores=[score(0.0, None, {"city": "Oslo"})]), '{"city":"Oslo"}', "user_code"),
     ],
     ids=["a wrong field", "of several fields the wrong ones", "the function failed", "it raised"],
 )
 def test_a_row_of_a_hop_run_has_its_expected_and_found_values(case: StoredCase, expected: str, found: str) -> None:
     """Also beside a row that raised."""
-    line, _ = case_lines([case, view(1, failure=RAISED)], pages_of(HopSuite), ORIGIN)
+    line, _ = case_lines([case, stored_case(1, failure=RAISED)], pages_of(HopSuite), ORIGIN)
     assert (line.expected, line.found) == (expected, found)
 
 
 def test_an_error_stands_once_and_in_full_below_the_list() -> None:
     long = Failure("server_error", "http://127.0.0.1:8000/v1: " + "the model is loading, " * 10)
-    views = [view(0, failure=RAISED), view(1, failure=long), view(2, failure=RAISED)]
-    lines = case_lines(views, pages_of(HopSuite), ORIGIN)
+    cases = [stored_case(0, failure=RAISED), stored_case(1, failure=long), stored_case(2, failure=RAISED)]
+    lines = case_lines(cases, pages_of(HopSuite), ORIGIN)
     _, rows = line_cells(lines, {"set": set(), "subject": set()}, 80, {})
     assert [cells[-1] for cells in rows] == ["user_code", "server_error", "user_code"]
     assert error_lines(lines) == [
@@ -110,7 +110,7 @@ def test_an_error_stands_once_and_in_full_below_the_list() -> None:
 
 
 def test_the_positions_of_a_frequent_error_are_counted() -> None:
-    lines = case_lines([view(index, failure=RAISED) for index in range(12)], pages_of(HopSuite), ORIGIN)
+    lines = case_lines([stored_case(index, failure=RAISED) for index in range(12)], pages_of(HopSuite), ORIGIN)
     assert error_lines(lines) == [f"0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 2 more  user_code: {RAISED.message}"]
 
 
@@ -119,8 +119,8 @@ def filtered(part: str, value: float, found: str) -> Score:
 
 
 def test_of_several_filters_the_wrong_one_is_named() -> None:
-    one = view(scores=[filtered("none", 0.0, "8")])
-    two = view(scores=[filtered("number", 1.0, "7"), filtered("strict", 0.0, "[invalid]")])
+    one = stored_case(scores=[filtered("none", 0.0, "8")])
+    two = stored_case(scores=[filtered("number", 1.0, "7"), filtered("strict", 0.0, "[invalid]")])
     found = [line.found for line in case_lines([one, two], pages_of(TaskSuite), ORIGIN)]
     assert found == ["8", "strict: [invalid]"]
 
@@ -143,7 +143,7 @@ def test_a_cell_is_cut_by_the_columns_of_the_terminal(text: str, columns: int, m
 
 def test_a_list_fits_the_terminal_and_short_texts_leave_their_room_to_long_ones() -> None:
     question = "一只蜘蛛有几条腿？" * 10
-    lines = [CaseLine(view(), "✗", question, "8", "six")]
+    lines = [CaseLine(stored_case(), "✗", question, "8", "six")]
     header, rows = line_cells(lines, {"set": set(), "subject": set()}, 80, {"score": ["0"]})
     assert header == ["position", "", "question", "expected", "found", "score"]
     widths = [max(columns_of(name), columns_of(cell)) for name, cell in zip(header, rows[0], strict=True)]

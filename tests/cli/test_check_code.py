@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from conftest import Assay
-from support.lab import as_yaml
-from support.pipelines import typed
+from support.pipeline_project import typed
+from support.task_project import as_yaml
 
 Captured = pytest.CaptureFixture[str]
 NO_ENTRY = "it defines no function to call; define one of aggregate, transform, process_data, main, execute"

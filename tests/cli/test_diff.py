@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.hop_batch import Batch
-from support.pipelines import PipelineLab, case, says, typed
+from support.pipeline_project import PipelineProject, case, says, typed
 from support.terminal import Terminal
 
 Captured = pytest.CaptureFixture[str]
@@ -17,7 +17,7 @@ Captured = pytest.CaptureFixture[str]
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A pipeline run of two tests, whose model repeats its prompt."""
     monkeypatch.chdir(tmp_path)
-    lab = PipelineLab(tmp_path)
+    lab = PipelineProject(tmp_path)
     lab.pipeline(says("one"))
     lab.tests(case("a", inputs={"text": "to be or not"}), case("b", inputs={"text": "to see or \x1b[2Jnot"}))
     return str(lab.run().run.folder)

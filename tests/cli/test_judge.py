@@ -10,15 +10,15 @@ import pytest
 
 from assay.core.judges import RUBRIC, JudgeInfo
 from assay.core.report import Entry, Report
+from assay.scoring.judge import Judge
 from assay.scoring.judges.rubric import RubricJudge
-from assay.scoring.panel import Panel
 from assay.store import calibrations
 from assay.store.calibrations import find_calibration
-from assay.store.judges import panel_judge, rubric_judge
+from assay.store.judges import judge_info, rubric_judge_info
 
 from servers.loopback import LoopbackServer
 from support.labels import answer, even, text, write
-from support.pipelines import COMMAND, PipelineLab, case, says, typed
+from support.pipeline_project import COMMAND, PipelineProject, case, says, typed
 from support.runs import Made
 
 JUDGE = "openai/judge"
@@ -86,7 +86,7 @@ def test_a_floor_is_told_with_a_sentence(capsys: Captured) -> None:
 def test_the_newest_command_is_what_is_remembered(capsys: Captured, data_folder: Path) -> None:
     """Also one whose run was finished before; and a file that it is saved to."""
     calibrate(capsys)
-    name = ("offline", Panel("offline").fingerprint("answer"))
+    name = ("offline", Judge("offline").fingerprint("answer"))
     made = find_calibration(*name)
     for path in data_folder.rglob("*.json"):
         path.unlink()
@@ -133,7 +133,7 @@ def test_help_has_examples(capsys: Captured) -> None:
 
 def judged_pipeline(folder: Path) -> None:
     """A pipeline whose only test needs a judge, and a model that counts."""
-    lab = PipelineLab(folder)
+    lab = PipelineProject(folder)
     lab.pipeline(says("one", "number 4"))
     lab.tests(case(expected_outputs={"one": "judge:It is even."}))
 
@@ -196,7 +196,7 @@ def test_a_judge_that_was_edited_is_another_judge(folder: Path, capsys: Captured
 
 def test_a_pipeline_without_a_judges_check_needs_none(folder: Path, capsys: Captured) -> None:
     """A floor is no reason to refuse what no judge decides."""
-    lab = PipelineLab(folder)
+    lab = PipelineProject(folder)
     lab.pipeline(says("one", "4"))
     lab.tests(case(expected_outputs={"one": "4"}))
     code, out, _ = typed(capsys, *COMMAND, "--min-kappa", "0.9")
@@ -227,7 +227,7 @@ def made_run(name: str, values: dict[str, float], *judges: JudgeInfo) -> str:
 def test_a_comparison_is_not_decided_by_a_judge_below_the_floor(capsys: Captured, server: LoopbackServer) -> None:
     """Unknown or below: exit code 2 with judge, kappa and floor, whether something got worse or not."""
     fingerprint = RubricJudge().fingerprint
-    judge = rubric_judge(JUDGE, fingerprint, ["passed"])
+    judge = rubric_judge_info(JUDGE, fingerprint, ["passed"])
     base = made_run("base", {"a": 1.0, "b": 1.0}, judge)
     worse, same = (
         made_run("worse", {"a": 1.0, "b": 0.0}, judge),
@@ -251,7 +251,7 @@ def test_a_comparison_is_not_decided_by_a_judge_below_the_floor(capsys: Captured
 
 def test_numbers_without_a_judge_decide_as_ever(capsys: Captured) -> None:
     """Only metrics that the judge gave are refused; a floor without a gate is a slip."""
-    judge = panel_judge(Panel("offline"), ["answer_correct"])
+    judge = judge_info(Judge("offline"), ["answer_correct"])
     base, worse = made_run("base", {"a": 1.0}, judge), made_run("worse", {"a": 0.0})
     gate = ("--fail-on-regression", "--min-kappa", "0.7")
     assert typed(capsys, "compare", base, worse, *gate).code == 1
@@ -261,7 +261,7 @@ def test_numbers_without_a_judge_decide_as_ever(capsys: Captured) -> None:
 
 def test_the_command_that_calibrates_has_the_votes(capsys: Captured) -> None:
     """Without them it would measure another judge, and the next refusal would be the same."""
-    judge = panel_judge(Panel(JUDGE, 3), ["passed"])
+    judge = judge_info(Judge(JUDGE, 3), ["passed"])
     runs = [made_run(name, {"1": 1.0}, judge) for name in ("base", "new")]
     code, _, err = typed(capsys, "compare", *runs, "--fail-on-regression", "--min-kappa", "0.7")
     assert (code, f"calibrate --judge {JUDGE} --votes 3 --labels FILE" in err) == (2, True)
@@ -269,7 +269,7 @@ def test_the_command_that_calibrates_has_the_votes(capsys: Captured) -> None:
 
 def test_a_comparison_as_json_names_the_judges(capsys: Captured) -> None:
     """With what is known of each."""
-    judge = panel_judge(Panel("offline"), ["passed"])
+    judge = judge_info(Judge("offline"), ["passed"])
     base, new = made_run("base", {"a": 1.0}, judge), made_run("new", {"a": 1.0}, judge)
     found = json.loads(typed(capsys, "compare", base, new, "--json").out)
     (one,) = found["comparisons"][0]["new"]["judges"]

@@ -11,15 +11,15 @@ import pytest
 from assay.core.errors import UsageError
 from assay.core.judges import Calibration
 from assay.scoring.agreement import JudgedRow, agreement
-from assay.scoring.panel import Panel
+from assay.scoring.judge import Judge
 from assay.scoring.questions import KINDS
 from assay.store.calibrations import save_calibration
 
 from support.commands import typed
-from support.lab import Lab, docs_of
 from support.labels import write
 from support.memory_samples import Samples, entry_of, sample
 from support.memory_talks import Talks, talk
+from support.task_project import TaskProject, docs_of
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def test_a_judged_task_has_one_more_line(
 ) -> None:
     """And a case shows the judge's word with its reason."""
     monkeypatch.chdir(tmp_path)
-    Lab(tmp_path).task(docs=docs_of("a red kite=red kite", "x=the sea"))
+    TaskProject(tmp_path).task(docs=docs_of("a red kite=red kite", "x=the sea"))
     command = (
         "task",
         "t.yaml",
@@ -145,14 +145,14 @@ def test_a_memory_evaluation_stops_if_a_kind_is_not_calibrated(tmp_path: Path) -
 
 def test_a_memory_evaluation_runs_if_every_kind_is_calibrated(tmp_path: Path) -> None:
     """A kappa below the minimum is refused again, with its value. --no-judge has no kappa."""
-    panel = Panel("offline")
+    judge = Judge("offline")
     for kind in KINDS:
         rows = [JudgedRow(value, value) for value in (True, False) * 5] + [JudgedRow(label=True, verdict=False)]
         save_calibration(
             Calibration(
                 judge="offline",
                 kind=kind,
-                fingerprint=panel.fingerprint(kind),
+                fingerprint=judge.fingerprint(kind),
                 votes=1,
                 labels="own.jsonl",
                 labels_sha256="0",
@@ -245,7 +245,7 @@ def test_a_task_takes_a_judge_prompt(
 ) -> None:
     """Its answers are judged with the user's words."""
     monkeypatch.chdir(tmp_path)
-    Lab(tmp_path).task(docs=docs_of("a red kite=red kite", "x=the sea"))
+    TaskProject(tmp_path).task(docs=docs_of("a red kite=red kite", "x=the sea"))
     Path("judge.py").write_text(JUDGE)
     Path("own.txt").write_text(PROMPT)
     command = ("task", "t.yaml", "--model", "python/model.py:echo", "--output-dir", "out")

@@ -12,7 +12,7 @@ import pytest
 import assay
 
 from support.memory_talks import Talks, talk
-from support.pipelines import typed
+from support.pipeline_project import typed
 from support.runs import Made
 from support.terminal import Terminal
 

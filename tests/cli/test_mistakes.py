@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from support.mistakes import BASE, MISTAKES, RUN_PIPELINE, RUN_TASK, Mistake, prepare
-from support.pipelines import typed
+from support.pipeline_project import typed
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "mistakes"
 # What differs from run to run, and what stands for it.

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from support.pipelines import COMMAND, PipelineLab, case, says, typed
+from support.pipeline_project import COMMAND, PipelineProject, case, says, typed
 
 
 @pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PipelineLab:
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PipelineProject:
     """An empty folder that is the working directory, with a model in it that follows orders."""
     monkeypatch.chdir(tmp_path)
-    return PipelineLab(tmp_path)
+    return PipelineProject(tmp_path)
 
 
 def words(text: str) -> list[list[str]]:
@@ -22,7 +22,9 @@ def words(text: str) -> list[list[str]]:
     return [line.split() for line in text.splitlines()]
 
 
-def test_the_report_has_rates_steps_and_the_worst_tests(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_has_rates_steps_and_the_worst_tests(
+    lab: PipelineProject, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Pass rate with its denominator by tag, time and tokens by step, the first wrong step with its difference."""
     lab.pipeline(says("one"), says("two", '{"mood": "{{ one }}"}', output_parser="json"))
     lab.tests(
@@ -45,7 +47,7 @@ def test_the_report_has_rates_steps_and_the_worst_tests(lab: PipelineLab, capsys
         assert (Path("out/p") / name).is_file()
 
 
-def test_a_missing_value_is_shown_as_nothing(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_value_is_shown_as_nothing(lab: PipelineProject, capsys: pytest.CaptureFixture[str]) -> None:
     """It is not null: that would be a value."""
     lab.pipeline(says("one", "{}", output_parser="json"), outputs=[{"key": "mood", "from": "one.mood"}])
     lab.tests(case(expected_outputs={"mood": None}))
@@ -55,7 +57,7 @@ def test_a_missing_value_is_shown_as_nothing(lab: PipelineLab, capsys: pytest.Ca
     assert "+ (nothing)" in done.out
 
 
-def test_failed_items_are_told(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_failed_items_are_told(lab: PipelineProject, capsys: pytest.CaptureFixture[str]) -> None:
     """The step is fine, some of its items are not."""
     lab.pipeline(says("each", "{{ n }}", batch_mode=True, output_parser="number"))
     lab.tests(case(batch_items=[{"n": 1}, {"n": "x"}, {"n": 3}]))
@@ -63,7 +65,7 @@ def test_failed_items_are_told(lab: PipelineLab, capsys: pytest.CaptureFixture[s
 
 
 def test_the_same_command_shows_the_result_and_asks_nothing(
-    lab: PipelineLab, capsys: pytest.CaptureFixture[str]
+    lab: PipelineProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """With the same exit code."""
     lab.pipeline(says("one"))
@@ -74,7 +76,7 @@ def test_the_same_command_shows_the_result_and_asks_nothing(
     assert first.out.split("\n\n")[0] == again.out.split("\n\n")[0]
 
 
-def test_tests_that_are_not_evaluated_are_reported(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_tests_that_are_not_evaluated_are_reported(lab: PipelineProject, capsys: pytest.CaptureFixture[str]) -> None:
     """Before it runs, with how many tests that is about and what to do."""
     lab.pipeline(says("one"))
     lab.tests(case(1, intermediate_expectations={"one": "x"}), case(2, expected="A greeting."))
@@ -84,7 +86,7 @@ def test_tests_that_are_not_evaluated_are_reported(lab: PipelineLab, capsys: pyt
 
 
 def test_rescoring_shows_the_suites_own_report(
-    lab: PipelineLab, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    lab: PipelineProject, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Where a judge must be asked, it says which command does so: to rescore again would stop again."""
     lab.pipeline(says("one"))
@@ -104,7 +106,7 @@ def test_rescoring_shows_the_suites_own_report(
     assert "Continue with: assay pipeline p.yaml" in stopped.err
 
 
-def test_quiet_says_only_why_the_exit_code_is_not_0(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_quiet_says_only_why_the_exit_code_is_not_0(lab: PipelineProject, capsys: pytest.CaptureFixture[str]) -> None:
     lab.pipeline(says("one"))
     lab.tests(case(expected_outputs={"one": "bye"}))
     assert typed(capsys, *COMMAND, "--quiet") == (1, "", "1 failed of 1 test. Exit code 1\n")
@@ -112,7 +114,7 @@ def test_quiet_says_only_why_the_exit_code_is_not_0(lab: PipelineLab, capsys: py
     assert typed(capsys, *COMMAND, "--quiet") == (0, "", "")
 
 
-def test_replies_do_not_command_the_screen(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_replies_do_not_command_the_screen(lab: PipelineProject, capsys: pytest.CaptureFixture[str]) -> None:
     """Escape sequences of a model are shown, not obeyed."""
     lab.pipeline(says("one"))
     lab.tests(
@@ -129,7 +131,7 @@ def test_replies_do_not_command_the_screen(lab: PipelineLab, capsys: pytest.Capt
         assert shown in done.out
 
 
-def test_a_testset_does_not_command_the_screen(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_testset_does_not_command_the_screen(lab: PipelineProject, capsys: pytest.CaptureFixture[str]) -> None:
     """Not where a case is shown, where a file is checked, nor in what is said beside the results."""
     lab.pipeline(says("one"))
     lab.tests(
@@ -147,7 +149,9 @@ def test_a_testset_does_not_command_the_screen(lab: PipelineLab, capsys: pytest.
         assert any(shown in done.out + done.err for done in said)
 
 
-def test_a_test_is_shown_by_the_name_that_the_report_has(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_test_is_shown_by_the_name_that_the_report_has(
+    lab: PipelineProject, capsys: pytest.CaptureFixture[str]
+) -> None:
     """`set/id`; of several variants each is named."""
     lab.pipeline(says("one"), variants={"v": {"overrides": {"one": {"system": "Be kind."}}}})
     lab.tests(case("x/1", inputs={"text": "a"}), case("2", inputs={"text": "b"}))
@@ -160,7 +164,9 @@ def test_a_test_is_shown_by_the_name_that_the_report_has(lab: PipelineLab, capsy
     assert re.search(r"@2 \(tests/\w+, baseline\), @3 \(tests/\w+, v\)", said.err)
 
 
-def test_the_default_testset_stands_beside_the_pipeline(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_default_testset_stands_beside_the_pipeline(
+    lab: PipelineProject, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Or in `testsets/`; without one it has to be named."""
     model = ("--model", "python/model.py:answer", "--output-dir", "out")
     lab.pipeline(says("one"), default_testset="mine.jsonl", name="flows/p.yaml")
@@ -172,7 +178,7 @@ def test_the_default_testset_stands_beside_the_pipeline(lab: PipelineLab, capsys
     assert (done.code, "has no default_testset; pass --testset" in done.err) == (2, True)
 
 
-def test_all_problems_are_reported_in_one_message(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_problems_are_reported_in_one_message(lab: PipelineProject, capsys: pytest.CaptureFixture[str]) -> None:
     """No pipeline, a file that is not there, a file with mistakes: exit 2 and no traceback."""
     lab.pipeline({"id": "one", "template": "{{ x", "tpye": "prompt"})
     for arguments, why in (
@@ -187,7 +193,7 @@ def test_all_problems_are_reported_in_one_message(lab: PipelineLab, capsys: pyte
     assert not Path("out").exists()
 
 
-def test_a_dry_run_says_what_would_be_asked(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_dry_run_says_what_would_be_asked(lab: PipelineProject, capsys: pytest.CaptureFixture[str]) -> None:
     """By step and model, a batch by its items; what runs over an earlier output is not known before."""
     made = {"items": "each"}
     lab.pipeline(

@@ -10,7 +10,7 @@ import pytest
 
 from assay.core.report import Entry, Interval, Metric, Report
 
-from support.pipelines import typed
+from support.pipeline_project import typed
 from support.runs import Made, passed
 
 

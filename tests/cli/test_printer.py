@@ -20,7 +20,7 @@ from assay.core.report import (
     Examples,
     Interval,
     Metric,
-    PairedRow,
+    PairedMetric,
     PairedSubjects,
     Point,
     Report,
@@ -248,7 +248,9 @@ def test_hidden_examples_are_counted_with_a_hint(shown: Show) -> None:
 
 def test_pairs_of_files_are_shown(shown: Show) -> None:
     """`--analyse` has no run to compare: the report holds the pairs."""
-    row = PairedRow(set="", metric="correct", part="", higher_is_better=True, n=4, base=0.5, new=0.75, difference=0.25)
+    row = PairedMetric(
+        set="", metric="correct", part="", higher_is_better=True, n=4, base=0.5, new=0.75, difference=0.25
+    )
     report = Report(
         entries=[Entry(name="a"), Entry(name="b")], differences=[PairedSubjects(base="a", new="b", row=row)]
     )

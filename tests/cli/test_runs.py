@@ -14,7 +14,7 @@ from assay.store.render.screen import columns_of
 
 from conftest import Assay
 from support.hop_batch import Batch
-from support.pipelines import typed
+from support.pipeline_project import typed
 from support.runs import run_of
 from support.terminal import Terminal
 

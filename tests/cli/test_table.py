@@ -12,7 +12,7 @@ from termios import TIOCSWINSZ
 
 import pytest
 
-from assay.store.render.screen import columns_of, parts, table
+from assay.store.render.screen import columns_of, split_columns, table
 
 TABLE = 'from assay.store.render.screen import table; table(["step", "one", "two"], [["a" * 20, "b" * 15, "c" * 15]])'
 
@@ -32,7 +32,7 @@ def test_a_table_comes_in_parts_that_fit(
     widths: list[int], names: int, room: int | None, found: list[list[int]]
 ) -> None:
     """Every part begins with what names the rows, every other column stands once."""
-    assert parts(widths, names, room) == found
+    assert split_columns(widths, names, room) == found
 
 
 def test_chinese_names_stand_in_line(capsys: pytest.CaptureFixture[str]) -> None:

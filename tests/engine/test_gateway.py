@@ -12,7 +12,7 @@ from assay.core.errors import StopRun
 from assay.core.protocols import Context
 
 from servers.endpoint import VECTOR, Endpoint
-from servers.gateway_lab import CHAT, SEED, Told, lab_at, post, send
+from support.gateway_run import CHAT, SEED, Told, gateway_run_at, post, send
 
 
 def test_a_reply_is_in_the_log_before_the_sdk_has_it(tmp_path: Path) -> None:
@@ -20,7 +20,7 @@ def test_a_reply_is_in_the_log_before_the_sdk_has_it(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with Endpoint() as endpoint:
-            lab = lab_at(tmp_path, endpoint)
+            lab = gateway_run_at(tmp_path, endpoint)
 
             async def solve(inputs: Any, ctx: Context) -> None:
                 told = await post(await ctx.base_url() + "/chat/completions", CHAT)
@@ -61,7 +61,7 @@ def test_a_replay_sends_nothing_and_tells_the_same_bytes(tmp_path: Path, name: s
 
     async def main() -> None:
         async with Endpoint() as endpoint:
-            lab = lab_at(tmp_path, endpoint, provider)
+            lab = gateway_run_at(tmp_path, endpoint, provider)
             assert isinstance(await lab.start(stopped), StopRun)
             await lab.done(whole)
             assert len(endpoint.asked) == 1
@@ -81,7 +81,7 @@ def test_a_stream_is_passed_on_whole(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with Endpoint() as endpoint:
-            lab = lab_at(tmp_path, endpoint)
+            lab = gateway_run_at(tmp_path, endpoint)
 
             async def solve(inputs: Any, ctx: Context) -> None:
                 told = await post(await ctx.base_url() + path, body)
@@ -103,7 +103,7 @@ def test_a_cut_stream_is_a_failed_attempt(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with Endpoint(cuts=1) as endpoint:
-            lab = lab_at(tmp_path, endpoint)
+            lab = gateway_run_at(tmp_path, endpoint)
 
             async def solve(inputs: Any, ctx: Context) -> None:
                 told = await post(await ctx.base_url() + "/chat/completions", {**CHAT, "stream": True})
@@ -121,7 +121,7 @@ def test_equal_requests_are_told_apart(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with Endpoint() as endpoint:
-            lab = lab_at(tmp_path, endpoint)
+            lab = gateway_run_at(tmp_path, endpoint)
             texts: list[set[bytes]] = []
 
             async def solve(inputs: Any, ctx: Context) -> None:
@@ -148,7 +148,7 @@ def test_gateway_and_context_share_counters_and_budget(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with Endpoint() as endpoint:
-            lab = lab_at(tmp_path, endpoint)
+            lab = gateway_run_at(tmp_path, endpoint)
 
             async def solve(inputs: Any, ctx: Context) -> None:
                 first, again = await asyncio.gather(ctx.base_url(), ctx.base_url())
@@ -170,7 +170,7 @@ def test_what_is_not_ours_is_refused(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with Endpoint() as endpoint:
-            lab = lab_at(tmp_path, endpoint)
+            lab = gateway_run_at(tmp_path, endpoint)
 
             async def solve(inputs: Any, ctx: Context) -> None:
                 base = await ctx.base_url()
@@ -209,7 +209,7 @@ def test_the_list_of_models_is_the_runs_model(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with Endpoint() as endpoint:
-            lab = lab_at(tmp_path, endpoint)
+            lab = gateway_run_at(tmp_path, endpoint)
 
             async def solve(inputs: Any, ctx: Context) -> None:
                 told = await send("GET", await ctx.base_url() + "/models")
@@ -227,7 +227,7 @@ def test_an_address_ends_with_its_try(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with Endpoint() as endpoint:
-            lab = lab_at(tmp_path, endpoint)
+            lab = gateway_run_at(tmp_path, endpoint)
             endpoint.open.clear()
             left: list[asyncio.Task[Told]] = []
 
@@ -254,7 +254,7 @@ def test_secrets_stay_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
 
     async def main() -> None:
         async with Endpoint() as endpoint:
-            lab = lab_at(tmp_path, endpoint)
+            lab = gateway_run_at(tmp_path, endpoint)
 
             async def solve(inputs: Any, ctx: Context) -> None:
                 headers = {"Authorization": "Bearer sk-sdk-secret", "api-key": "sk-sdk-secret"}
@@ -274,7 +274,7 @@ def test_faults_of_the_endpoint_are_retried_by_us(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with Endpoint(faults=[500, 500]) as endpoint:
-            lab = lab_at(tmp_path, endpoint)
+            lab = gateway_run_at(tmp_path, endpoint)
 
             async def solve(inputs: Any, ctx: Context) -> None:
                 assert (await post(await ctx.base_url() + "/chat/completions", CHAT)).status == 200
@@ -300,7 +300,7 @@ def test_a_failed_call_is_told_once_and_named(tmp_path: Path, faults: list[int],
 
     async def main() -> None:
         async with Endpoint(faults=faults) as endpoint:
-            lab = lab_at(tmp_path, endpoint)
+            lab = gateway_run_at(tmp_path, endpoint)
 
             async def solve(inputs: Any, ctx: Context) -> None:
                 answer = await post(await ctx.base_url() + "/chat/completions", CHAT)
@@ -325,7 +325,7 @@ def test_broken_connections_and_timeouts_have_their_status(tmp_path: Path) -> No
 
     async def main() -> None:
         async with Endpoint(faults=[0]) as endpoint:
-            lab = lab_at(tmp_path, endpoint)
+            lab = gateway_run_at(tmp_path, endpoint)
             lab.timeout, lab.max_retries = 0.2, 0
 
             async def solve(inputs: Any, ctx: Context) -> None:
@@ -345,7 +345,7 @@ def test_the_budget_stops_the_run_whatever_foreign_code_does(tmp_path: Path) -> 
 
     async def main() -> None:
         async with Endpoint() as endpoint:
-            lab = lab_at(tmp_path, endpoint)
+            lab = gateway_run_at(tmp_path, endpoint)
             told: list[list[int]] = []
 
             async def solve(inputs: Any, ctx: Context) -> None:
@@ -370,7 +370,7 @@ def test_vectors_are_kept_small_and_exact(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with Endpoint() as endpoint:
-            lab = lab_at(tmp_path, endpoint)
+            lab = gateway_run_at(tmp_path, endpoint)
 
             async def solve(inputs: Any, ctx: Context) -> None:
                 told = await post(await ctx.base_url() + "/embeddings", {"input": ["a", "b"]})

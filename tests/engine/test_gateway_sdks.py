@@ -18,7 +18,7 @@ from assay.runner import api
 from assay.suites import find_options
 
 from servers.endpoint import VECTOR, Endpoint
-from servers.gateway_lab import CHAT, Lab, Told, lab_at, post
+from support.gateway_run import CHAT, GatewayRun, Told, gateway_run_at, post
 
 
 def test_an_embedded_model_answers_foreign_sdks(tmp_path: Path) -> None:
@@ -37,7 +37,7 @@ def test_an_embedded_model_answers_foreign_sdks(tmp_path: Path) -> None:
     async def main() -> None:
         run = tmp_path / "run"
         run.mkdir()
-        lab = Lab(run, f"script/{script}")
+        lab = GatewayRun(run, f"script/{script}")
         await lab.start(solve)
         await lab.done(solve)
         first, second = lab.calls()
@@ -75,7 +75,7 @@ def test_what_an_embedded_model_cannot_do_is_said(tmp_path: Path) -> None:
     async def main() -> None:
         run = tmp_path / "run"
         run.mkdir()
-        lab = Lab(run, f"script/{script}")
+        lab = GatewayRun(run, f"script/{script}")
         await lab.done(solve)
         assert lab.calls() == []
 
@@ -140,7 +140,7 @@ def test_the_openai_package_works(tmp_path: Path) -> None:
 
     async def main() -> None:
         async with Endpoint() as endpoint:
-            lab = lab_at(tmp_path, endpoint)
+            lab = gateway_run_at(tmp_path, endpoint)
 
             async def solve(inputs: Any, ctx: Context) -> None:
                 client = openai.AsyncOpenAI(base_url=await ctx.base_url(), api_key="sk-sdk-secret")

@@ -16,16 +16,16 @@ import assay
 from assay.core.protocols import NamedModel
 from assay.core.roles import Connection
 from assay.core.types import CallTime, Request, Response
-from assay.core.usage import StageUsage
+from assay.core.usage import PurposeUsage
 from assay.engine.gateway import Gateway
 from assay.models.openai import OpenAIModel
 from assay.store.cases import RunCases
 
 from servers.endpoint import Endpoint
 from servers.fake_openai import FakeOpenAI
-from servers.gateway_lab import CHAT, Told, post
 from suites import shared
 from support.commands import Job
+from support.gateway_run import CHAT, Told, post
 from support.killing import CONCURRENCY, looked_at
 
 
@@ -99,11 +99,11 @@ def test_a_stopped_run_asks_nothing_again(tmp_path: Path, *, careless: bool) -> 
         async with Endpoint() as endpoint:
             stopped = await started(tmp_path, endpoint, max_calls=9, careless=careless)
             assert (stopped.exit_code, len(endpoint.asked)) == (3, 9)
-            assert not any("made up" in view.records[0].data for view in RunCases(stopped.folder))
+            assert not any("made up" in case.records[0].data for case in RunCases(stopped.folder))
             run = await started(tmp_path, endpoint, careless=careless)
             assert run.folder == stopped.folder
             assert run.exit_code == 0
-            assert not any("made up" in view.records[0].data for view in RunCases(run.folder))
+            assert not any("made up" in case.records[0].data for case in RunCases(run.folder))
             assert b"made up" not in msgspec.json.encode(run.report)
             assert set(prompts(endpoint).values()) == {1}
             own = [prompt for prompt, _ in prompts(endpoint) if prompt.startswith("row")]
@@ -146,8 +146,8 @@ def test_with_one_row_at_a_time_calls_are_the_rows_own(tmp_path: Path) -> None:
             assert [call["index"] for call in calls] == [at // 2 for at in range(24)]
             assert {(call["stage"], call["n"]) for call in calls} == {("ask", 0)}
             assert len(endpoint.asked) == 24
-            views = list(RunCases(run.folder))
-            assert {view.end.calls for view in views} == {2}
+            cases = list(RunCases(run.folder))
+            assert {case.end.calls for case in cases} == {2}
             assert [len(RunCases(run.folder).calls(at)) for at in range(12)] == [2] * 12
 
     asyncio.run(main())
@@ -209,7 +209,7 @@ class Named:
     endpoint = ""
     can: frozenset[str] = frozenset()
     purpose = ""
-    usage: dict[str, StageUsage] = {}  # noqa: RUF012
+    usage: dict[str, PurposeUsage] = {}  # noqa: RUF012
     seed: int | None = None
     call_times: list[CallTime] | None = None
 

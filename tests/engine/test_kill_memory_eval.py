@@ -18,8 +18,8 @@ from assay.scoring.questions import JudgeQuestion, Verdict
 from servers.fake_openai import FakeOpenAI
 from servers.judging import JudgingServer
 from support.commands import Job
+from support.judged_samples import STAGE_ONE, JudgedSamples, reply, stage_one, stage_two
 from support.killing import CONCURRENCY, Kill, kill_at, kill_count, points
-from support.memory_court import STAGE_ONE, Court, reply, stage_one, stage_two
 from support.memory_samples import sample
 
 SHIPPED = Path(__file__).parents[2] / "examples" / "memory-eval"
@@ -88,13 +88,13 @@ def slowly(matter: JudgeQuestion, _attempt: int) -> str:
     return ""
 
 
-def judging(court: Court, out: Path) -> Job:
+def judging(judged_samples: JudgedSamples, out: Path) -> Job:
     """Only the files, which no run here wrote, and the judge."""
     out.mkdir()
-    for name in stage_one(court.out):
-        (out / name).write_bytes((court.out / name).read_bytes())
+    for name in stage_one(judged_samples.out):
+        (out / name).write_bytes((judged_samples.out / name).read_bytes())
     command = ["-m", "assay", "memory", "eval", "--eval-only", "--judge", "openai/judge", "--quiet"]
-    command += ["--base-url", court.server.url, "--concurrency", str(IN_FLIGHT), "--output-dir", str(out)]
+    command += ["--base-url", judged_samples.server.url, "--concurrency", str(IN_FLIGHT), "--output-dir", str(out)]
     return Job(command, out)
 
 
@@ -105,9 +105,9 @@ def test_judging_killed_is_as_undisturbed(tmp_path: Path) -> None:
         return Verdict(offline.verdict(matter).labels, named(matter))
 
     with JudgingServer(judge, slowly, reply) as server:
-        court = Court(tmp_path, server, *(sample(f"s{number}", 3) for number in range(4)))
-        court.run(judge="offline")
-        whole, killed = (judging(court, tmp_path / name) for name in ("whole", "killed"))
+        judged_samples = JudgedSamples(tmp_path, server, *(sample(f"s{number}", 3) for number in range(4)))
+        judged_samples.run(judge="offline")
+        whole, killed = (judging(judged_samples, tmp_path / name) for name in ("whole", "killed"))
         files = stage_one(killed.out)
         assert whole.run().code == 0
         total = len(server.questions)

@@ -13,7 +13,7 @@ import pytest
 from servers.fake_openai import FakeOpenAI
 from support.commands import Job
 from support.killing import CONCURRENCY, kill_at
-from support.lab import as_yaml
+from support.task_project import as_yaml
 
 CASES = 200
 STEPS = 6

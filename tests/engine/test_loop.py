@@ -233,8 +233,8 @@ class StoppingModel(EchoModel):
         return await super().reply(prompt)
 
 
-async def length(view: ScorerInput, ctx: Context) -> float:
-    return len(view.records[0].data)
+async def length(given: ScorerInput, ctx: Context) -> float:
+    return len(given.records[0].data)
 
 
 @pytest.mark.parametrize("open_cases", [1, 2])
@@ -360,11 +360,11 @@ def test_a_case_that_was_lost_with_three_workers_fails(tmp_path: Path) -> None:
 
 
 def test_scorers_get_the_case_with_its_gold_after_its_end_one_after_another(tmp_path: Path) -> None:
-    async def exact(view: ScorerInput, ctx: Context) -> float:
+    async def exact(given: ScorerInput, ctx: Context) -> float:
         steps.append("exact")
-        return float(view.records[0].data == view.case.gold)
+        return float(given.records[0].data == given.case.gold)
 
-    async def by_judge(view: ScorerInput, ctx: Context) -> float:
+    async def by_judge(given: ScorerInput, ctx: Context) -> float:
         steps.append("judge")
         return len(await ask(ctx, "is it right?", role="judge"))
 
@@ -372,8 +372,8 @@ def test_scorers_get_the_case_with_its_gold_after_its_end_one_after_another(tmp_
         steps.append("solve")
         await answer(inputs, ctx)
 
-    async def checkpoint(view: ScorerInput) -> None:
-        steps.append(f"checkpoint {view.end.status}")
+    async def checkpoint(given: ScorerInput) -> None:
+        steps.append(f"checkpoint {given.end.status}")
 
     steps: list[str] = []
     run = EngineRun(tmp_path)
@@ -387,7 +387,7 @@ def test_scorers_get_the_case_with_its_gold_after_its_end_one_after_another(tmp_
 def test_a_failure_of_the_subject_is_scored_and_a_failure_of_an_endpoint_is_not(tmp_path: Path) -> None:
     """The case that an endpoint failed has no result yet: the next start asks again."""
 
-    async def zero(view: ScorerInput, ctx: Context) -> float:
+    async def zero(given: ScorerInput, ctx: Context) -> float:
         return 0.0
 
     async def solve(inputs: str, ctx: Context) -> None:
@@ -411,8 +411,8 @@ def test_a_scorer_that_fails_costs_its_own_score_until_the_next_start(
 ) -> None:
     """The other scorers and cases are scored, and the solver is not asked again."""
 
-    async def fails(view: ScorerInput, ctx: Context) -> float:
-        if view.case.index == 0:
+    async def fails(given: ScorerInput, ctx: Context) -> float:
+        if given.case.index == 0:
             act()
         await asyncio.sleep(0)  # a cancelled task ends where it waits
         return 5.0
@@ -426,8 +426,8 @@ def test_a_scorer_that_fails_costs_its_own_score_until_the_next_start(
     (told,) = [event.text for event in result.events if isinstance(event, Noted)]
     assert told.splitlines()[0] == note
 
-    async def mended(view: ScorerInput, ctx: Context) -> float:
-        scored.append(view.case.index)
+    async def mended(given: ScorerInput, ctx: Context) -> float:
+        scored.append(given.case.index)
         return 7.0
 
     scored: list[int] = []
@@ -437,7 +437,7 @@ def test_a_scorer_that_fails_costs_its_own_score_until_the_next_start(
 
 
 def test_ten_cases_that_could_not_be_scored_are_named_and_all_are_counted(tmp_path: Path) -> None:
-    async def fails(view: ScorerInput, ctx: Context) -> float:
+    async def fails(given: ScorerInput, ctx: Context) -> float:
         raise ModelError(TIMEOUT)
 
     result = EngineRun(tmp_path).start(answer, cases(*"abcdefghijkl"), scorers=[FunctionScorer(fails)])
@@ -451,8 +451,8 @@ class LengthScorer(FunctionScorer):
     def __init__(self) -> None:
         super().__init__(length)
 
-    def score_at_once(self, view: ScorerInput) -> list[Score]:
-        return [Score(*view.case.head, self.id, "metric", value=len(view.records[0].data) + 0.5)]
+    def score_at_once(self, given: ScorerInput) -> list[Score]:
+        return [Score(*given.case.head, self.id, "metric", value=len(given.records[0].data) + 0.5)]
 
 
 def test_a_scorer_that_only_computes_is_not_awaited(tmp_path: Path) -> None:
@@ -466,8 +466,8 @@ class JudgeScorer(FunctionScorer):
 
 
 def test_a_changed_scorer_scores_all_cases_again_and_pays_no_equal_call_twice(tmp_path: Path) -> None:
-    async def judged(view: ScorerInput, ctx: Context) -> float:
-        return len(await ask(ctx, view.records[0].data, role="judge"))
+    async def judged(given: ScorerInput, ctx: Context) -> float:
+        return len(await ask(ctx, given.records[0].data, role="judge"))
 
     judge = EchoModel()
     run = EngineRun(tmp_path, judge=judge)

@@ -17,7 +17,7 @@ from assay.engine.prices import OWN_TABLE, read_prices, reports_prices
 from assay.models.http.openai_format import read_usage
 
 from servers.endpoint import Endpoint
-from servers.gateway_lab import CHAT, lab_at, post
+from support.gateway_run import CHAT, gateway_run_at, post
 from support.suite_files import problems_in
 
 TABLE = """\
@@ -150,7 +150,7 @@ def test_only_openrouter_is_known_to_report_prices() -> None:
 def test_a_request_of_an_sdk_is_priced_by_the_model_that_it_names(table: Path, tmp_path: Path) -> None:
     async def main() -> list[tuple[float | None, str]]:
         async with Endpoint() as endpoint:
-            lab = lab_at(tmp_path, endpoint)
+            lab = gateway_run_at(tmp_path, endpoint)
             lab.name, lab.prices = "openai/gpt-4o-mini", read_prices(str(table))
 
             async def solve(inputs: Any, ctx: Context) -> None:

@@ -11,7 +11,7 @@ from typing import cast
 import pytest
 
 from assay.core.protocols import Context
-from assay.scoring.panel import Panel
+from assay.scoring.judge import Judge
 from assay.scoring.questions import AnswerQuestion, RecallQuestion
 from assay.usercode.loop import LoopTurn, run_here, run_there, user_loop
 
@@ -134,12 +134,12 @@ def test_the_offline_judge_gives_way() -> None:
     """A verdict on memories is made in a thread, so the loop has its turn before the verdict is there."""
 
     async def judge() -> None:
-        panel = Panel("offline")
+        judge = Judge("offline")
         for question in (
             RecallQuestion(("Ann likes tea",), (False,), ("Ann likes tea.",)),
             AnswerQuestion("What does Ann like?", "tea", "tea " * 1000),
         ):
-            verdict = asyncio.ensure_future(panel.verdict(question, cast("Context", None)))
+            verdict = asyncio.ensure_future(judge.verdict(question, cast("Context", None)))
             await asyncio.sleep(0)
             assert not verdict.done()
             assert (await verdict).valid

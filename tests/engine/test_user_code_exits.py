@@ -11,7 +11,7 @@ import pytest
 
 from assay.core.protocols import Context
 
-from servers.gateway_lab import Lab
+from support.gateway_run import GatewayRun
 
 SCRIPT = "script/replies.jsonl"
 
@@ -33,7 +33,7 @@ def test_sys_exit_in_a_solver_fails_its_case_with_the_traceback(
     """The next case runs, the run ends well, and the journal names the line that left."""
     monkeypatch.chdir(tmp_path)
     Path("replies.jsonl").write_text('{"prompt": "?", "text": "."}\n')
-    lab = Lab(tmp_path / "run", SCRIPT)
+    lab = GatewayRun(tmp_path / "run", SCRIPT)
     lab.folder.mkdir()
 
     async def solve(inputs: Any, ctx: Context) -> None:

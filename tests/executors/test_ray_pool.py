@@ -13,7 +13,7 @@ import pytest
 import assay
 from assay.core.errors import AssayError, StopRun
 from assay.core.events import Event, Noted
-from assay.core.suite import WorkerParts
+from assay.core.suite import WorkerSolver
 from assay.core.types import Case
 from assay.executors.messages import Ask, CaseBlocked, EndCase, Hello, Passed, Stopped
 from assay.executors.plan import WorkerPlan
@@ -152,7 +152,7 @@ class Scene:
         await self.pool.close()
 
 
-def _build() -> WorkerParts:
+def _build() -> WorkerSolver:
     raise AssertionError
 
 

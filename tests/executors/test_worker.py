@@ -11,7 +11,7 @@ import pytest
 
 import assay
 from assay.core.protocols import Context, Solver
-from assay.core.suite import WorkerParts
+from assay.core.suite import WorkerSolver
 from assay.executors.messages import Opened
 from assay.executors.plan import WorkerPlan
 from assay.executors.worker import CaseWorker
@@ -25,7 +25,7 @@ import asyncio, threading, time
 from types import SimpleNamespace
 
 import assay
-from assay.core.suite import WorkerParts
+from assay.core.suite import WorkerSolver
 from assay.core.types import Case
 from assay.executors import worker
 from assay.executors.messages import StartCase
@@ -39,7 +39,7 @@ class Blocks:
 def build():
     clock.seconds = 4000.0  # longer than a case may block: weights of a model are hashed
     time.sleep(0.5)
-    return WorkerParts(Blocks(), {})
+    return WorkerSolver(Blocks(), {})
 
 async def connect_twice():
     plan = WorkerPlan(
@@ -71,8 +71,8 @@ class NoCases(Solver):
         raise AssertionError
 
 
-def _build() -> WorkerParts:
-    return WorkerParts(NoCases(), {})
+def _build() -> WorkerSolver:
+    return WorkerSolver(NoCases(), {})
 
 
 def test_a_driver_that_connects_again_learns_of_all_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

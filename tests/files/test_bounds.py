@@ -14,8 +14,8 @@ import pytest
 
 from assay.core.errors import InputError
 from assay.files import bounds
+from assay.files.json_objects import read_objects
 from assay.files.jsonl import rows
-from assay.files.records import read_records
 from assay.files.yaml_files import load_yaml
 
 from support.commands import TIMEOUT, environment
@@ -103,13 +103,13 @@ READERS = """if True:
     from assay.files.foreign_json import json_lines, read_json
     from assay.files.foreign_yaml import read_yaml
     from assay.files.jsonl import rows
-    from assay.files.records import first_record, read_records
+    from assay.files.json_objects import first_object, read_objects
     from assay.files.yaml_files import load_yaml
     from assay.suites.task.dataset.formats import open_data
 
     path = Path(sys.argv[1])
     for reader in (
-        json_lines, read_json, read_yaml, rows, first_record, lambda each: read_records(each, []), load_yaml, open_data
+        json_lines, read_json, read_yaml, rows, first_object, lambda each: read_objects(each, []), load_yaml, open_data
     ):
         try:
             list(reader(path))
@@ -135,10 +135,10 @@ def test_values_of_ordinary_depth_are_read_and_deeper_ones_refused(tmp_path: Pat
         path.write_text(text)
         problems: list[object] = []
         assert len(list(rows(path, problems))) == count  # type: ignore[arg-type]
-        assert len(list(read_records(path, problems))) == count  # type: ignore[arg-type]
+        assert len(list(read_objects(path, problems))) == count  # type: ignore[arg-type]
         for whole in (text, f"[{text}]"):
             document.write_text(whole)
-            assert len(list(read_records(document, problems))) == count  # type: ignore[arg-type]
+            assert len(list(read_objects(document, problems))) == count  # type: ignore[arg-type]
         assert len(problems) == 4 * (1 - count)
 
 

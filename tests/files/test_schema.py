@@ -10,7 +10,7 @@ import pytest
 from msgspec import Meta, Struct, field
 
 from assay.core.errors import InputError, Problem
-from assay.files.records import FileRecord
+from assay.files.json_objects import FileObject
 from assay.files.schema import Filled, Name, Scalar, convert, json_path, refuse, shorten
 from assay.files.yaml_files import parse_yaml
 
@@ -48,7 +48,7 @@ class Sample(Struct, forbid_unknown_fields=True):
 def check(value: Any, schema: Any = Sample) -> tuple[Any, list[str]]:
     """The converted value, and `path: message` of every problem."""
     problems: list[Problem] = []
-    result = convert(value, schema, FileRecord(Path("f.jsonl"), 3, b"{}", value), problems)
+    result = convert(value, schema, FileObject(Path("f.jsonl"), 3, b"{}", value), problems)
     return result, [str(problem).removeprefix("f.jsonl:3").lstrip(" :") for problem in problems]
 
 
@@ -143,7 +143,7 @@ def test_yaml_problems_have_the_line_of_the_key_and_show_the_value() -> None:
 
 def test_a_part_of_a_value_is_checked_at_its_path() -> None:
     problems: list[Problem] = []
-    record = FileRecord(Path("f.json"), 0, b"", {}, "$[2]")
+    record = FileObject(Path("f.json"), 0, b"", {}, "$[2]")
     convert({"text": 1}, Turn, record, problems, ("turns", 4))
     assert problems == [Problem("f.json $[2].turns[4].text", "must be a text, not a number")]
 

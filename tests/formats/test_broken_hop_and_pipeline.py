@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from support.pipelines import typed
+from support.pipeline_project import typed
 
 FLAT = {
     "id": 1,

@@ -16,7 +16,7 @@ from assay.runner import api
 from assay.store.cases import RunCases
 
 from support.hop_batch import Batch, as_lines
-from support.pipelines import typed
+from support.pipeline_project import typed
 
 CODE = """
 def hop(n, session):
@@ -115,7 +115,7 @@ def test_records_are_those_of_the_batch(batch: Batch, tmp_path: Path) -> None:
         assert heads[0] == heads[1]
         assert case.answer == native.answer
         assert case.records[0].data == rows()[case.end.index]
-        scores = [[(each.value, each.expected, each.data) for each in view.scores] for view in (native, case)]
+        scores = [[(each.value, each.expected, each.data) for each in stored.scores] for stored in (native, case)]
         assert scores[0] == scores[1]
     (failed,) = [end for end in RunCases(imported.folder).ends() if end.failure is not None]
     assert failed.failure is not None

@@ -83,10 +83,10 @@ def test_scores_have_labels_reasons_and_tags_of_the_native_run(
     native: assay.Run, samples: Samples, tmp_path: Path
 ) -> None:
     run = assay.import_results(samples.out, str(tmp_path), data=samples.folder / "data")
-    ours = {(view.end.case, view.end.subject): view for view in RunCases(run.folder)}
+    ours = {(case.end.case, case.end.subject): case for case in RunCases(run.folder)}
     for theirs in RunCases(native.folder):
-        view = ours[theirs.end.case, theirs.end.subject]
-        imported = {(score.metric, score.part): score for score in view.scores}
+        case = ours[theirs.end.case, theirs.end.subject]
+        imported = {(score.metric, score.part): score for score in case.scores}
         for score in theirs.scores:
             if score.metric == "retrieved_evidence":
                 continue

@@ -51,11 +51,11 @@ def copied(run: assay.Run, folder: Path, memory: str = "bm25") -> Path:
     return Path(shutil.copytree(results_of(run, memory), folder / "261116_2343"))
 
 
-def answers_of(view: StoredCase) -> dict[str, Any]:
+def answers_of(case: StoredCase) -> dict[str, Any]:
     """Return the answers of a case by test and question, without tokens, which the files lack."""
     return {
         record.part: {key: value for key, value in record.data.items() if key != "tokens"}
-        for record in view.records
+        for record in case.records
         if record.kind == "answer"
     }
 
@@ -97,7 +97,7 @@ def test_compare_pairs_every_question_with_the_native_run(native: assay.Run, tmp
 def test_records_are_those_of_the_native_run(native: assay.Run, tmp_path: Path) -> None:
     """Answers, retrieved messages, categories and seconds of each question in each test."""
     run = assay.import_results(results_of(native), str(tmp_path), data=TALKS)
-    native_cases = [view for view in RunCases(native.folder) if view.end.subject == "bm25"]
+    native_cases = [case for case in RunCases(native.folder) if case.end.subject == "bm25"]
     for ours, theirs in zip(RunCases(run.folder), native_cases, strict=True):
         assert (ours.end.case, ours.end.label) == (theirs.end.case, theirs.end.label)
         assert answers_of(ours) == answers_of(theirs)

@@ -13,14 +13,14 @@ from assay.core.errors import InputError, UsageError
 from assay.runner import api
 from assay.store.cases import RunCases
 
-from support.pipelines import PipelineLab, case, orders, says
+from support.pipeline_project import PipelineProject, case, orders, says
 
 
 @pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PipelineLab:
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PipelineProject:
     """A folder with a pipeline of two variants, and tests with every verdict."""
     monkeypatch.chdir(tmp_path)
-    lab = PipelineLab(tmp_path)
+    lab = PipelineProject(tmp_path)
     lab.pipeline(
         says("first"),
         orders("second", "{{ order }} it", required=False),
@@ -44,12 +44,12 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PipelineLab:
     return lab
 
 
-def run_all(lab: PipelineLab, **options: object) -> assay.Run:
+def run_all(lab: PipelineProject, **options: object) -> assay.Run:
     """The run of both variants."""
     return lab.run(variant=["all"], judge=lab.script({"text": "no verdict"}), max_retries=0, **options).run
 
 
-def test_the_report_is_that_of_the_run(lab: PipelineLab) -> None:
+def test_the_report_is_that_of_the_run(lab: PipelineProject) -> None:
     """Metrics with intervals, slices, counts, the table of steps and the worst tests: every field is equal."""
     run = run_all(lab)
     imported = assay.import_results(run.folder / "results.jsonl", "imported")
@@ -72,16 +72,16 @@ def test_the_report_is_that_of_the_run(lab: PipelineLab) -> None:
     assert "the judge" in imported.info.imported.missing
 
 
-def test_cases_are_those_of_the_run(lab: PipelineLab) -> None:
+def test_cases_are_those_of_the_run(lab: PipelineProject) -> None:
     """Tests that depend on each other are one case, and the key of a case covers the inputs of all its tests."""
     run = run_all(lab)
     imported = assay.import_results(run.folder / "results.jsonl", "imported")
     for native, read in zip(RunCases(run.folder), RunCases(imported.folder), strict=True):
-        ends = [replace(view.end, failure=None, usage=None, calls=0, seconds=0, lines=[]) for view in (native, read)]
+        ends = [replace(case.end, failure=None, usage=None, calls=0, seconds=0, lines=[]) for case in (native, read)]
         assert ends[0] == ends[1]
         scores = [
-            [(score.part, score.status, score.value, score.data["gold"]) for score in view.scores]
-            for view in (native, read)
+            [(score.part, score.status, score.value, score.data["gold"]) for score in case.scores]
+            for case in (native, read)
         ]
         assert scores[0] == scores[1]
         assert [record.part for record in read.records[1:]] == [record.part for record in native.records]
@@ -90,7 +90,7 @@ def test_cases_are_those_of_the_run(lab: PipelineLab) -> None:
     assert all(row.difference == 0.0 for comparison in comparisons for row in comparison.rows)
 
 
-def test_a_folder_with_results_is_imported(lab: PipelineLab) -> None:
+def test_a_folder_with_results_is_imported(lab: PipelineProject) -> None:
     """`results/<pipeline id>/` has the files of the newest run."""
     run = run_all(lab)
     imported = assay.import_results(Path("out/p"), "imported")
@@ -99,7 +99,7 @@ def test_a_folder_with_results_is_imported(lab: PipelineLab) -> None:
     assert imported.report.entries[0].metrics == run.report.entries[0].metrics
 
 
-def test_a_file_sorted_by_variant_gives_the_same_cases(lab: PipelineLab) -> None:
+def test_a_file_sorted_by_variant_gives_the_same_cases(lab: PipelineProject) -> None:
     run = run_all(lab)
     lines = (run.folder / "results.jsonl").read_text().splitlines(keepends=True)
     lines.sort(key=lambda line: str(json.loads(line)["variant"]))
@@ -109,7 +109,7 @@ def test_a_file_sorted_by_variant_gives_the_same_cases(lab: PipelineLab) -> None
     assert keys[0] == keys[1]
 
 
-def test_a_file_without_fingerprints_can_be_compared(lab: PipelineLab) -> None:
+def test_a_file_without_fingerprints_can_be_compared(lab: PipelineProject) -> None:
     """Files of earlier versions have no `gold`. Tests with other expectations are left out where both have one."""
     lab.tests(case("a", inputs={"text": "a", "order": "say", "last": "say"}, expected_outputs={"first": "a"}))
     run = lab.run().run
@@ -122,7 +122,7 @@ def test_a_file_without_fingerprints_can_be_compared(lab: PipelineLab) -> None:
         assert sum(row.n for row in comparison.rows) == pairs
 
 
-def test_an_exported_run_keeps_every_number(lab: PipelineLab) -> None:
+def test_an_exported_run_keeps_every_number(lab: PipelineProject) -> None:
     """A run of assay is copied, an imported one is written from its journal with the same lines."""
     run = run_all(lab)
     export = assay.export(run, "pipeline", "first.jsonl")
@@ -243,7 +243,7 @@ def test_zeros_of_a_file_without_a_judge_are_no_points(tmp_path: Path) -> None:
     assert "a judge's points" in run.info.imported.missing
 
 
-def test_with_the_testset_samples_of_prompt_lab_are_paired_with_a_run(lab: PipelineLab) -> None:
+def test_with_the_testset_samples_of_prompt_lab_are_paired_with_a_run(lab: PipelineProject) -> None:
     """Their files have ids only; the key of a test is made of its inputs too."""
     run = lab.run(judge=lab.script({"text": "no verdict"}), max_retries=0).run
     results = [SAMPLE | {"sample_id": name, "variant": "baseline"} for name in ("passes", "fails", "4")]

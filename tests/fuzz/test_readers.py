@@ -123,7 +123,7 @@ class Input(NamedTuple):
 
 
 MEMORY = {"memory": ["bm25"], "no_answer": True}
-COURT = {"baseline": ["bm25"], "judge": "offline"}
+MEMORY_EVAL = {"baseline": ["bm25"], "judge": "offline"}
 INPUTS = {
     "task": Input(EXAMPLES / "task", ("quickstart.yaml", "questions.jsonl"), "task", {"tasks": ["quickstart.yaml"]}),
     "choices": Input(
@@ -168,8 +168,10 @@ INPUTS = {
         "memory-test",
         {"dataset": "plain", "data": "plain.json", **MEMORY},
     ),
-    "halumem": Input(EXAMPLES / "memory", ("halumem.jsonl",), "memory-eval", {"dataset": "halumem.jsonl", **COURT}),
-    "samples": Input(EXAMPLES / "memory-eval", ("june.json",), "memory-eval", {"dataset": "june.json", **COURT}),
+    "halumem": Input(
+        EXAMPLES / "memory", ("halumem.jsonl",), "memory-eval", {"dataset": "halumem.jsonl", **MEMORY_EVAL}
+    ),
+    "samples": Input(EXAMPLES / "memory-eval", ("june.json",), "memory-eval", {"dataset": "june.json", **MEMORY_EVAL}),
 }
 
 

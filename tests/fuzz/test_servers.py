@@ -20,8 +20,8 @@ from assay.view.guard import Guard
 from assay.view.server import ROUTES, make_app
 
 from servers.endpoint import Endpoint
-from servers.gateway_lab import CHAT, Lab, lab_at
 from support.fuzz import fuzzed, pick, run_bounded
+from support.gateway_run import CHAT, GatewayRun, gateway_run_at
 from support.mutation import mutated, put_odd_value
 from support.runs import run_of
 
@@ -123,9 +123,9 @@ def test_the_gateway_answers_any_request(
         async with Endpoint() as endpoint:
             if provider == "python":
                 (folder / "m.py").write_text("async def answer(prompt, params):\n    return 'x'\n")
-                lab = Lab(folder, f"python/{folder}/m.py:answer")
+                lab = GatewayRun(folder, f"python/{folder}/m.py:answer")
             else:
-                lab = lab_at(folder, endpoint)
+                lab = gateway_run_at(folder, endpoint)
             lab.max_retries = 0
 
             async def solve(_inputs: Any, ctx: Context) -> None:

@@ -270,7 +270,7 @@ def test_scores_after_the_present_scoring_are_no_damage_while_it_is_replaced(tmp
     scores.write_bytes(whole + b'{"type":"score","ind')
 
     assert file_problems(folder, read_summary(folder)) == []
-    assert [view.failed for view in RunCases(folder)] == [False]
+    assert [case.failed for case in RunCases(folder)] == [False]
 
     scores.write_bytes(whole[:-20])
     (problem,) = file_problems(folder, read_summary(folder))

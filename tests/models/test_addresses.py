@@ -19,7 +19,7 @@ from servers.dialects.anthropic import Anthropic
 from servers.dialects.openai import OpenAIChat
 from servers.judging import JudgingServer
 from suites import shared
-from support.memory_court import Court, reply
+from support.judged_samples import JudgedSamples, reply
 from support.memory_samples import sample
 
 GIVEN = "http://127.0.0.1:9/v1"
@@ -126,14 +126,14 @@ def test_a_base_url_that_may_be_for_either_vendor_is_refused(tmp_path: Path) -> 
         assay.evaluate([{"q": "Name a dog."}], model=models, base_url=GIVEN, **options)
 
 
-def court_at(folder: Path, server: JudgingServer) -> Court:
-    return Court(folder, server, sample("s1", 1))
+def judged_samples_at(folder: Path, server: JudgingServer) -> JudgedSamples:
+    return JudgedSamples(folder, server, sample("s1", 1))
 
 
-def judge_of(court: Court, judge: str, **options: Any) -> str:
+def judge_of(judged_samples: JudgedSamples, judge: str, **options: Any) -> str:
     """The endpoint of a judge that judges the files of the run again. Nothing is sent to it."""
     values = {"dataset": "", "baseline": [], "model": "", "judge": judge, "eval_only": True, "base_url": None}
-    runner = open_run(assay.spec("memory-eval", **court.values(**values | options)))
+    runner = open_run(assay.spec("memory-eval", **judged_samples.values(**values | options)))
     return runner.models["judge"].endpoint
 
 
@@ -146,15 +146,15 @@ def test_a_judge_of_another_vendor_is_not_asked_at_the_endpoint_of_the_run_that_
         return Reply(reply({"messages": messages}))
 
     with JudgingServer() as judging, DialectServer(Anthropic(), answered) as vendor:
-        court = court_at(tmp_path / "court", judging)
-        run = court.run(model=vendor.model, base_url=vendor.url, judge="offline")
+        judged_samples = judged_samples_at(tmp_path / "samples", judging)
+        run = judged_samples.run(model=vendor.model, base_url=vendor.url, judge="offline")
         assert run.exit_code == 0
-        assert judge_of(court, "anthropic/j") == vendor.url
-        assert judge_of(court, "openai/j") == OPENAI
-        assert judge_of(court, "openai/j", base_url=GIVEN) == GIVEN
+        assert judge_of(judged_samples, "anthropic/j") == vendor.url
+        assert judge_of(judged_samples, "openai/j") == OPENAI
+        assert judge_of(judged_samples, "openai/j", base_url=GIVEN) == GIVEN
         monkeypatch.setenv("OPENAI_BASE_URL", GIVEN)
-        assert judge_of(court, "openai/j") == GIVEN
-        assert judge_of(court, "anthropic/j") == vendor.url
+        assert judge_of(judged_samples, "openai/j") == GIVEN
+        assert judge_of(judged_samples, "anthropic/j") == vendor.url
 
 
 def test_the_address_of_openai_is_not_for_a_judge_of_another_vendor(
@@ -162,10 +162,10 @@ def test_the_address_of_openai_is_not_for_a_judge_of_another_vendor(
 ) -> None:
     """Neither of the two variables, with `--eval-only` of a run at an OpenAI-compatible endpoint."""
     with JudgingServer(other=reply) as judging:
-        court = court_at(tmp_path / "court", judging)
-        court.run(judge="offline")
+        judged_samples = judged_samples_at(tmp_path / "samples", judging)
+        judged_samples.run(judge="offline")
         for name in ("OPENAI_BASE_URL", "OPENAI_BASE_URL_JUDGE"):
             monkeypatch.setenv(name, GIVEN)
-            assert judge_of(court, "anthropic/j") == ANTHROPIC
-            assert judge_of(court, "openai/j") == GIVEN
-            assert judge_of(court, "anthropic/j", base_url=GIVEN) == GIVEN.removesuffix("/v1")
+            assert judge_of(judged_samples, "anthropic/j") == ANTHROPIC
+            assert judge_of(judged_samples, "openai/j") == GIVEN
+            assert judge_of(judged_samples, "anthropic/j", base_url=GIVEN) == GIVEN.removesuffix("/v1")

@@ -39,8 +39,8 @@ from servers.dialects import (
 from servers.dialects.anthropic import Anthropic
 from servers.dialects.gemini import Gemini
 from servers.dialects.openai import Azure, OpenAIChat, Responses, Vllm
-from servers.gateway_lab import Lab, post
 from suites import shared
+from support.gateway_run import GatewayRun, post
 
 KEYS = {
     "openai": "OPENAI_API_KEY",
@@ -456,7 +456,7 @@ def test_an_sdk_reaches_a_model_of_another_dialect_through_the_gateway(
         told.append(await post(f"{url}/embeddings", {"model": "m", "input": ["a dog", "an owl"]}))
 
     with DialectServer(Gemini(), said) as server:
-        asyncio.run(Lab(tmp_path, server.model, server.url).start(solve))
+        asyncio.run(GatewayRun(tmp_path, server.model, server.url).start(solve))
         assert server.rejected == []
     chat, vectors = [json.loads(each.body) for each in told]
     assert chat["choices"][0]["message"]["content"] == "Rex"

@@ -16,7 +16,7 @@ from assay.models import openai_completions, script
 
 from servers.echoing import EchoServer
 from servers.endpoint import USAGE, Endpoint
-from servers.gateway_lab import CHAT, lab_at, post
+from support.gateway_run import CHAT, gateway_run_at, post
 
 QUESTION = [{"role": "user", "content": "hello"}]
 
@@ -34,7 +34,7 @@ def logged_response(folder: Path, message: dict[str, Any], usage: dict[str, Any]
         async with Endpoint() as endpoint:
             endpoint.message = message
             endpoint.usage = USAGE | usage
-            lab = lab_at(folder, endpoint)
+            lab = gateway_run_at(folder, endpoint)
 
             async def solve(inputs: Any, ctx: Context) -> None:
                 await ask(ctx)
@@ -93,7 +93,7 @@ def test_replay_keeps_reasoning_cost_and_address(tmp_path: Path) -> None:
         async with Endpoint() as endpoint:
             endpoint.message = {"reasoning_content": "Let me see."}
             endpoint.usage = USAGE | {"cost": 0.5}
-            lab = lab_at(tmp_path, endpoint)
+            lab = gateway_run_at(tmp_path, endpoint)
             assert isinstance(await lab.start(stopped), StopRun)
             await lab.done(whole)
             assert len(endpoint.asked) == 1
@@ -111,7 +111,7 @@ def test_calls_of_a_foreign_sdk_have_all_three(tmp_path: Path, stream: bool) -> 
         async with Endpoint() as endpoint:
             endpoint.message = {"reasoning_content": "Let me see."}
             endpoint.usage = USAGE | {"cost": 0.5}
-            lab = lab_at(tmp_path, endpoint)
+            lab = gateway_run_at(tmp_path, endpoint)
 
             async def solve(inputs: Any, ctx: Context) -> None:
                 await post(await ctx.base_url() + "/chat/completions", {**CHAT, "stream": stream})
@@ -130,7 +130,7 @@ def test_a_text_completion_has_its_address_and_cost(tmp_path: Path) -> None:
     async def main() -> None:
         async with Endpoint() as endpoint:
             endpoint.usage = USAGE | {"cost": 0.5}
-            lab = lab_at(tmp_path, endpoint, "openai-completions")
+            lab = gateway_run_at(tmp_path, endpoint, "openai-completions")
 
             async def solve(inputs: Any, ctx: Context) -> None:
                 asker = ctx.model()

@@ -19,8 +19,8 @@ import pytest
 
 from support.commands import TIMEOUT, Job, Started, environment
 from support.exploding import EXPLODING, A, worker_of
-from support.lab import Lab, as_yaml
-from support.pipelines import PipelineLab, case, read_lines, says
+from support.pipeline_project import PipelineProject, case, read_lines, says
+from support.task_project import TaskProject, as_yaml
 
 Pairs = Sequence[tuple[str, str]]
 Commands = list[list[str]]
@@ -69,7 +69,7 @@ def replaced(pattern: str, name: str) -> str:
 
 def write_tasks(folder: Path, pairs: Pairs, settings: Callable[[str], dict[str, Any]]) -> Commands:
     """A task for each pattern, with a document on which it explodes, and one command for all of them."""
-    lab = Lab(folder)
+    lab = TaskProject(folder)
     for number, (pattern, text) in enumerate(pairs):
         docs = [PLAIN, {"q": text, "a": "x", "choices": ["one", "two"]}]
         lab.task(f"t{number}.yaml", docs=docs, **settings(pattern))
@@ -112,7 +112,7 @@ def target_of_a_task(folder: Path, pairs: Pairs) -> Commands:
 
 def write_variants(folder: Path, pairs: Pairs, override: Callable[[str], dict[str, Any]]) -> Commands:
     """A pipeline with a variant for each pattern. Each test is for one variant only."""
-    lab = PipelineLab(folder)
+    lab = PipelineProject(folder)
     variants = {f"v{n}": {"overrides": {"s": override(pattern)}} for n, (pattern, _) in enumerate(pairs)}
     lab.pipeline(says("s"), variants=variants)
     tests = [
@@ -142,7 +142,7 @@ def system_of_a_step(folder: Path, pairs: Pairs) -> Commands:
 
 def write_tests(folder: Path, pairs: Pairs, fields: Callable[[str], dict[str, Any]]) -> Commands:
     """A testset with a test for each pattern."""
-    lab = PipelineLab(folder)
+    lab = PipelineProject(folder)
     lab.pipeline(says("s"), outputs=[{"key": "output", "from": "s"}])
     tests = [case(n, inputs={"text": text}, **fields(pattern)) for n, (pattern, text) in enumerate(pairs)]
     lab.tests(*tests, case("plain", expected_outputs={"output": "hello"}))
@@ -171,9 +171,9 @@ def rule_of_a_test(folder: Path, pairs: Pairs) -> Commands:
     return write_tests(folder, pairs, fields)
 
 
-def write_pipelines(folder: Path, pairs: Pairs, write: Callable[[PipelineLab, str, str], str]) -> Commands:
+def write_pipelines(folder: Path, pairs: Pairs, write: Callable[[PipelineProject, str, str], str]) -> Commands:
     """A pipeline for each pattern, with a command of its own: what a whole pipeline has applies to all of its tests."""
-    lab = PipelineLab(folder)
+    lab = PipelineProject(folder)
     commands = []
     for number, (pattern, text) in enumerate(pairs):
         pipeline = write(lab, f"p{number}", pattern)
@@ -188,7 +188,7 @@ def write_pipelines(folder: Path, pairs: Pairs, write: Callable[[PipelineLab, st
 
 
 def rule_of_an_output(folder: Path, pairs: Pairs) -> Commands:
-    def write(lab: PipelineLab, name: str, pattern: str) -> str:
+    def write(lab: PipelineProject, name: str, pattern: str) -> str:
         rule = {"kind": "regex_match", "pattern": f"{pattern}|hello"}
         outputs = [{"key": "output", "from": "s", "rules": [rule]}]
         return lab.pipeline(says("s"), name=f"{name}.yaml", outputs=outputs)
@@ -199,7 +199,7 @@ def rule_of_an_output(folder: Path, pairs: Pairs) -> Commands:
 def flow_of_an_agent(folder: Path, pairs: Pairs) -> Commands:
     """As Prompt Lab has it: the rule stands in agent.yaml, the parser in the flow."""
 
-    def write(lab: PipelineLab, name: str, pattern: str) -> str:
+    def write(lab: PipelineProject, name: str, pattern: str) -> str:
         rule = {"id": "r", "kind": "regex_match", "pattern": f"{pattern}|hello"}
         agent = {"id": name, "flows": [{"name": "v1"}], "evaluation": {"rules": [rule]}}
         lab.write(f"agents/{name}/agent.yaml", as_yaml(agent))
@@ -291,7 +291,7 @@ PATTERN = "(a+)+$"
 
 
 def task_job(folder: Path, **changes: Any) -> list[str]:
-    lab = Lab(folder)
+    lab = TaskProject(folder)
     lab.task(docs=[{"q": text, "a": "x"} for text in TEXTS], **changes)
     lab.write("model.py", MODEL)
     return ["-m", "assay", "task", "t.yaml", *RUN]
@@ -304,7 +304,7 @@ def filter_job(folder: Path) -> list[str]:
 def judge_job(folder: Path) -> list[str]:
     """The answers are there and scored. Only the judge is left, which reads the filtered ones."""
     settings = filters(function="regex", regex_pattern=PATTERN)
-    lab = Lab(folder)
+    lab = TaskProject(folder)
     lab.task(docs=[{"q": text, "a": "x"} for text in ("patience", *TEXTS[1:])], **settings)
     lab.write("model.py", MODEL)
     command = ["-m", "assay", "task", "t.yaml", *RUN]
@@ -322,7 +322,7 @@ def prompt_job(folder: Path) -> list[str]:
 
 
 def pipeline_job(folder: Path, step: dict[str, Any], **fields: Any) -> list[str]:
-    lab = PipelineLab(folder)
+    lab = PipelineProject(folder)
     lab.pipeline(step)
     lab.tests(*(case(number, inputs={"text": text}, **fields) for number, text in enumerate(TEXTS)))
     lab.write("model.py", MODEL)

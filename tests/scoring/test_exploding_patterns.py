@@ -21,8 +21,8 @@ from assay.suites.pipeline.steps.prompt_step import parser
 
 from support.commands import run_here
 from support.exploding import EXPLODING
-from support.lab import Lab
-from support.pipelines import PipelineLab, case, read_lines, says
+from support.pipeline_project import PipelineProject, case, read_lines, says
+from support.task_project import TaskProject
 
 
 @pytest.fixture(autouse=True)
@@ -120,7 +120,7 @@ def test_a_task_scores_all_documents_but_those_on_which_its_filter_is_stopped(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    lab = Lab(tmp_path)
+    lab = TaskProject(tmp_path)
     filters = [
         {
             "name": f"f{number}",
@@ -145,7 +145,7 @@ def test_a_task_scores_all_documents_but_those_on_which_its_filter_is_stopped(
 
 def test_a_stopped_pattern_of_a_metric_makes_the_score_invalid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    lab = Lab(tmp_path)
+    lab = TaskProject(tmp_path)
     pattern, text = EXPLODING[1]
     docs = [{"q": "plain", "a": "plain"}, {"q": text, "a": "x"}]
     lab.task(docs=docs, metric_list=[{"metric": "exact_match", "regexes_to_ignore": [pattern]}])
@@ -159,7 +159,7 @@ def test_a_stopped_pattern_of_a_metric_makes_the_score_invalid(tmp_path: Path, m
 
 def test_a_stopped_pattern_of_a_template_fails_its_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    lab = Lab(tmp_path)
+    lab = TaskProject(tmp_path)
     pattern, text = EXPLODING[2]
     docs = [{"q": "ab", "a": "b"}, {"q": text, "a": "x"}]
     lab.task(docs=docs, doc_to_text=f"{{{{ q | regex_replace('{pattern}|a', '') }}}}")
@@ -175,7 +175,7 @@ def test_a_pipeline_says_of_each_place_that_its_pattern_was_stopped(
 ) -> None:
     """Expectations and rules are undecided. A step whose parser or template is stopped fails."""
     monkeypatch.chdir(tmp_path)
-    lab = PipelineLab(tmp_path)
+    lab = PipelineProject(tmp_path)
     pattern, text = EXPLODING[0]
     steps = {
         "plain": says("s"),

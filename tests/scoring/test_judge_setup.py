@@ -10,12 +10,12 @@ import pytest
 
 from assay.core.errors import InputError, UsageError
 from assay.core.protocols import Context
+from assay.scoring.judge import Judge
 from assay.scoring.judge_setup import WORDS, JudgeSetup, OwnAnswerPrompt, setup_of
-from assay.scoring.panel import Panel
 from assay.scoring.questions import CORRECT, HALLUCINATION, KINDS, OMISSION, AnswerQuestion, Verdict
 
-from servers.gateway_lab import Lab
 from servers.loopback import LoopbackServer, chat
+from support.gateway_run import GatewayRun
 
 BODY = "Q: {question}\nGold: {reference}\nGot: {response}\nAnswer yes or no only.\n"
 QUESTION = AnswerQuestion("Where does Ada live?", "Oslo", "In {reference} I think.")
@@ -57,7 +57,7 @@ def test_a_file_with_parts_has_a_system_message(tmp_path: Path) -> None:
 def test_a_prompt_without_a_placeholder_is_refused(tmp_path: Path, text: str, message: str) -> None:
     """The message names the file and what is missing. A part that is no message does not count."""
     with pytest.raises(InputError) as error:
-        Panel("openai/judge", setup=own(tmp_path, text))
+        Judge("openai/judge", setup=own(tmp_path, text))
     assert message in str(error.value)
     assert "own.txt" in str(error.value)
 
@@ -65,10 +65,10 @@ def test_a_prompt_without_a_placeholder_is_refused(tmp_path: Path, text: str, me
 def test_a_prompt_that_is_missing_or_no_text_is_refused(tmp_path: Path) -> None:
     """Before the first call, with the name of the file."""
     with pytest.raises(InputError, match=r"gone\.txt"):
-        Panel("openai/judge", setup=JudgeSetup(prompt=tmp_path / "gone.txt"))
+        Judge("openai/judge", setup=JudgeSetup(prompt=tmp_path / "gone.txt"))
     (tmp_path / "latin.txt").write_bytes("é".encode("latin-1"))
     with pytest.raises(InputError, match="not UTF-8"):
-        Panel("openai/judge", setup=JudgeSetup(prompt=tmp_path / "latin.txt"))
+        Judge("openai/judge", setup=JudgeSetup(prompt=tmp_path / "latin.txt"))
 
 
 @pytest.mark.parametrize(
@@ -122,15 +122,15 @@ def test_an_object_of_the_judged_answer_is_no_verdict(tmp_path: Path) -> None:
 
 def test_the_prompt_is_part_of_the_judge(tmp_path: Path) -> None:
     """Its text and the words of its labels, for answers only. The name of the file is not."""
-    plain, first = Panel("openai/judge"), Panel("openai/judge", setup=own(tmp_path))
-    renamed = Panel("openai/judge", setup=own(tmp_path, name="other.txt"))
-    edited = Panel("openai/judge", setup=own(tmp_path, BODY + "Be strict.", name="edited.txt"))
+    plain, first = Judge("openai/judge"), Judge("openai/judge", setup=own(tmp_path))
+    renamed = Judge("openai/judge", setup=own(tmp_path, name="other.txt"))
+    edited = Judge("openai/judge", setup=own(tmp_path, BODY + "Be strict.", name="edited.txt"))
     assert renamed.id == first.id
     assert len({plain.id, first.id, edited.id}) == 3
     others = [kind for kind in KINDS if kind != "answer"]
     assert [plain.fingerprint(kind) for kind in others] == [first.fingerprint(kind) for kind in others]
     words = JudgeSetup(prompt=tmp_path / "own.txt", labels={**WORDS, "partly": OMISSION})
-    assert Panel("openai/judge", setup=words).fingerprint("answer") != first.fingerprint("answer")
+    assert Judge("openai/judge", setup=words).fingerprint("answer") != first.fingerprint("answer")
     (tmp_path / "own.txt").write_text("gone", encoding="utf-8")
     assert first.fingerprint("answer") == renamed.fingerprint("answer")
 
@@ -138,14 +138,14 @@ def test_the_prompt_is_part_of_the_judge(tmp_path: Path) -> None:
 def test_votes_of_the_flag_win_over_those_of_the_setup(tmp_path: Path) -> None:
     """A protocol with three votes has three unless --votes names another number."""
     setup = own(tmp_path, votes=3)
-    assert [Panel("openai/judge", votes, setup=setup).votes for votes in (1, 5)] == [3, 5]
+    assert [Judge("openai/judge", votes, setup=setup).votes for votes in (1, 5)] == [3, 5]
 
 
 def test_a_prompt_without_omissions_is_binary(tmp_path: Path) -> None:
     """Its wrong answers all have one label, which reports must say."""
-    assert Panel("openai/judge", setup=own(tmp_path)).binary
-    assert not Panel("openai/judge", setup=own(tmp_path, BODY + "Correct, Hallucination or Omission?")).binary
-    assert not Panel("openai/judge").binary
+    assert Judge("openai/judge", setup=own(tmp_path)).binary
+    assert not Judge("openai/judge", setup=own(tmp_path, BODY + "Correct, Hallucination or Omission?")).binary
+    assert not Judge("openai/judge").binary
 
 
 @pytest.mark.parametrize(("judge", "why"), [(None, "there is no judge"), ("offline", "'offline' has none")])
@@ -164,14 +164,14 @@ def test_a_model_is_asked_with_the_prompt(tmp_path: Path) -> None:
         asked.append(body)
         return 200, chat("no" if len(asked) > 1 else "Hard to say, really")
 
-    panel = Panel("openai/judge", setup=own(tmp_path))
+    judge = Judge("openai/judge", setup=own(tmp_path))
     found: list[Verdict] = []
 
     async def solve(_: Any, ctx: Context) -> None:
-        found.append(await panel.verdict(QUESTION, ctx))
+        found.append(await judge.verdict(QUESTION, ctx))
 
     with LoopbackServer(reply) as server:
-        asyncio.run(Lab(tmp_path, panel.name, server.url).done(solve))
+        asyncio.run(GatewayRun(tmp_path, judge.name, server.url).done(solve))
     assert [verdict.labels for verdict in found] == [(HALLUCINATION,)]
     assert len(asked) == 2
     assert [message["role"] for message in asked[0]["messages"]] == ["user"]

@@ -16,9 +16,9 @@ from assay.core.errors import ModelError
 from assay.core.protocols import Context
 from assay.core.roles import CHAT, SCHEMA
 from assay.core.types import Failure, Request, Response
+from assay.scoring.judge import Judge, ModelJudge
 from assay.scoring.judge_prompt import JudgePrompt
 from assay.scoring.judge_setup import JudgeSetup, OwnAnswerPrompt
-from assay.scoring.panel import ModelJudge, Panel
 from assay.scoring.questions import (
     CORRECT,
     COVERED,
@@ -35,9 +35,9 @@ from assay.scoring.questions import (
     Verdict,
 )
 
-from servers.gateway_lab import Lab
 from servers.judging import FORGIVEN, SPOILED, JudgingServer
 from servers.loopback import LoopbackServer, chat
+from support.gateway_run import GatewayRun
 from support.judge_questions import EXAMPLES
 
 ANSWER = EXAMPLES["answer"]
@@ -50,17 +50,17 @@ def judged(
 ) -> list[Verdict | Failure]:
     """What a run's judge says of each, one after the other; a failure where it could not be asked."""
     found: list[Verdict | Failure] = []
-    panel = Panel("openai/judge", votes)
+    judge = Judge("openai/judge", votes)
     folder.mkdir(exist_ok=True)
 
     async def solve(_: Any, ctx: Context) -> None:
         for matter in questions:
             try:
-                found.append(await panel.verdict(matter, ctx))
+                found.append(await judge.verdict(matter, ctx))
             except ModelError as error:
                 found.append(error.failure)
 
-    lab = Lab(folder, panel.name, server.url)
+    lab = GatewayRun(folder, judge.name, server.url)
     lab.max_retries = retries
     asyncio.run(lab.done(solve))
     return found
@@ -301,11 +301,11 @@ def test_a_part_that_differs_makes_the_whole_unstable(tmp_path: Path) -> None:
 def test_a_replay_pays_nothing_and_says_the_same(tmp_path: Path) -> None:
     """Bad replies and their second tries included, with votes side by side."""
     with LoopbackServer(voting("", CORRECT, "", OMISSION, CORRECT)) as server:
-        lab = Lab(tmp_path, "openai/judge", server.url)
-        panel, found = Panel(lab.name, 3), []
+        lab = GatewayRun(tmp_path, "openai/judge", server.url)
+        judge, found = Judge(lab.name, 3), []
 
         async def judge_then_stop(_: Any, ctx: Context) -> None:
-            found.append(await panel.verdict(ANSWER, ctx))
+            found.append(await judge.verdict(ANSWER, ctx))
             if len(found) == 1:
                 raise ModelError(Failure("unreachable", "stopped"))
 

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from numpy.random import Generator
 
-from assay.core.report import PairedRow
+from assay.core.report import PairedMetric
 from assay.scoring.intervals import Z, cluster_sample, share_interval, t_interval, t_quantile, tango, wilson
-from assay.scoring.paired import adjust_rows, mcnemar, paired, sign_flip
+from assay.scoring.paired import adjust_metrics, mcnemar, paired, sign_flip
 from assay.scoring.power import Design, cases_needed, power_of
 
 SEEDS = max(int(os.environ.get("ASSAY_EXAMPLES", "20")) // 20, 1)
@@ -179,8 +179,8 @@ def holm_adjustments(stream: Generator) -> None:
     from statsmodels.stats.multitest import multipletests
 
     values = (stream.random(stream.integers(1, 20)) ** 3).round(3).tolist()
-    rows = [PairedRow(set="", metric="m", part="", higher_is_better=True, n=9, difference=0.1, p=p) for p in values]
-    adjust_rows(rows)
+    rows = [PairedMetric(set="", metric="m", part="", higher_is_better=True, n=9, difference=0.1, p=p) for p in values]
+    adjust_metrics(rows)
     expected = multipletests(values, method="holm")[1].tolist()
     assert [row.p_adjusted for row in rows] == pytest.approx(expected)
     assert [row.verdict == "better" for row in rows] == [p < 0.05 for p in expected]

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, strategies as st
 
-from assay.core.report import PairedRow
+from assay.core.report import PairedMetric
 from assay.scoring.intervals import t_quantile, tango
-from assay.scoring.paired import adjust_rows, fill_row, mcnemar, paired, sign_flip
+from assay.scoring.paired import adjust_metrics, fill_metric, mcnemar, paired, sign_flip
 
 BASE = [-0.8, -1.32, -0.25, 0.42, 1.14, 0.11, -0.55, -0.78, 0.75, 1.63, 0.27, -1.23]
 NEW = [-0.98, -0.22, 0.15, -0.15, 1.4, -0.17, -0.56, -0.72, 0.69, 2.21, 0.54, -1.22]
@@ -127,15 +127,15 @@ def test_right_and_wrong_within_conversations_is_tested_by_sign_flips() -> None:
 # Rows
 
 
-def row(p: float | None, difference: float = 0.1, **more: object) -> PairedRow:
+def row(p: float | None, difference: float = 0.1, **more: object) -> PairedMetric:
     fields = {"set": "", "metric": "acc", "part": "", "higher_is_better": True, "n": 10, **more}
-    return PairedRow(p=p, difference=difference, **fields)  # type: ignore[arg-type]
+    return PairedMetric(p=p, difference=difference, **fields)  # type: ignore[arg-type]
 
 
 def test_rows_over_all_sets_and_rows_of_sets_are_adjusted_apart() -> None:
     """A headline does not pay for the table below it. A row without pairs counts nowhere."""
     whole, one, two, empty = row(0.04), row(0.03, set="a"), row(0.03, set="b"), row(None, set="c")
-    adjust_rows([whole, one, two, empty])
+    adjust_metrics([whole, one, two, empty])
     assert (whole.p_adjusted, whole.verdict) == (0.04, "better")
     assert (one.p_adjusted, one.verdict, two.p_adjusted) == (0.06, "unclear", 0.06)
     assert (empty.p_adjusted, empty.verdict) == (None, "unclear")
@@ -147,7 +147,7 @@ def test_rows_over_all_sets_and_rows_of_sets_are_adjusted_apart() -> None:
 )
 def test_a_row_is_equal_only_if_no_pair_differs(new: list[int], verdict: str) -> None:
     filled = row(None)
-    fill_row(filled, paired(*arrays([1, 0, 1, 0], new, [0, 1, 2, 3])))
+    fill_metric(filled, paired(*arrays([1, 0, 1, 0], new, [0, 1, 2, 3])))
     assert (filled.difference, filled.verdict) == (0, verdict)
 
 
@@ -156,7 +156,7 @@ def test_a_row_says_who_won_how_sure_it_is_and_what_it_could_have_shown() -> Non
     base = np.repeat([1.0, 0.0], [60, 40])
     new = np.repeat([0.0, 1.0, 0.0], [20, 40, 40])
     filled = row(None, higher_is_better=False)
-    fill_row(filled, paired(base, new, np.arange(100)))
+    fill_metric(filled, paired(base, new, np.arange(100)))
     assert (filled.wins, filled.losses, filled.ties, filled.verdict) == (20, 0, 80, "better")
     assert filled.p_method == "mcnemar"
     assert filled.p == pytest.approx(2 / 2**20)

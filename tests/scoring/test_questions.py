@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from assay.core.protocols import Context
-from assay.scoring.panel import Panel
+from assay.scoring.judge import Judge
 from assay.scoring.questions import (
     MISSED,
     OMISSION,
@@ -46,7 +46,7 @@ def test_empty_answers_and_memories_need_no_judge(matter: JudgeQuestion, labels:
     assert found.labels == labels
     assert found.reason
     for name in ("offline", "openai/nobody"):
-        assert asyncio.run(Panel(name).verdict(matter, cast("Context", None))) == found
+        assert asyncio.run(Judge(name).verdict(matter, cast("Context", None))) == found
 
 
 def test_other_questions_need_a_judge() -> None:

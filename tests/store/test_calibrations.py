@@ -11,7 +11,7 @@ import pytest
 from assay.core.errors import UsageError
 from assay.core.judges import LIMITED, NOT_JUDGED, RUBRIC, Calibration, JudgeInfo
 from assay.scoring.agreement import JudgedRow, agreement
-from assay.scoring.panel import Panel
+from assay.scoring.judge import Judge
 from assay.scoring.questions import KINDS
 from assay.store import calibrations
 from assay.store.calibrations import (
@@ -22,10 +22,10 @@ from assay.store.calibrations import (
 )
 from assay.store.judges import (
     calibration_of,
+    judge_info,
     kappa_problem,
-    panel_judge,
     require_kappa,
-    rubric_judge,
+    rubric_judge_info,
     with_calibration,
 )
 
@@ -121,14 +121,14 @@ def test_ones_own_come_before_those_of_the_package(tmp_path: Path, monkeypatch: 
 
 def test_what_comes_with_the_package_can_be_read() -> None:
     """Votes on answers, and all kinds on the constructed set. Each is of the judge as it is now, and of many labels."""
-    panel = Panel("offline")
+    judge = Judge("offline")
     shipped = calibrations.list_calibrations()
     for stored in shipped:
-        assert stored.is_of("offline", panel.fingerprint(stored.kind), stored.kind)
+        assert stored.is_of("offline", judge.fingerprint(stored.kind), stored.kind)
         assert (stored.overall.n > 100, stored.labels) == (True, Path(stored.labels).name)
     sources = {(stored.kind, stored.constructed) for stored in shipped}
     assert sources == {("answer", False), *((kind, True) for kind in KINDS)}
-    votes = find_calibration("offline", panel.fingerprint("answer"))
+    votes = find_calibration("offline", judge.fingerprint("answer"))
     assert votes is not None
     assert not votes.constructed
 
@@ -175,11 +175,11 @@ def test_one_line_for_people() -> None:
 
 def test_a_judge_has_the_newest_calibration_of_its_kind() -> None:
     """A calibration that is saved later replaces the shipped one; it says nothing about other kinds."""
-    panel = Panel("offline")
-    answers = panel_judge(panel, ["judge"])
-    evidence = panel_judge(panel, ["evidence"], "evidence")
+    judge = Judge("offline")
+    answers = judge_info(judge, ["judge"])
+    evidence = judge_info(judge, ["evidence"], "evidence")
     before = with_calibration(evidence).calibration
-    saved = calibration(judge="offline", fingerprint=panel.fingerprint("answer"))
+    saved = calibration(judge="offline", fingerprint=judge.fingerprint("answer"))
     save_calibration(saved)
     assert calibration_of(answers) == saved
     assert calibration_of(evidence) == before != saved
@@ -189,7 +189,7 @@ def test_a_judge_has_the_newest_calibration_of_its_kind() -> None:
 def test_a_deleted_calibration_is_still_in_the_report(data_folder: Path) -> None:
     """A run that was made elsewhere shows the calibration of that machine."""
     save_calibration(calibration(kind=RUBRIC))
-    judge = with_calibration(rubric_judge("openai/m", "p1", ["passed"]))
+    judge = with_calibration(rubric_judge_info("openai/m", "p1", ["passed"]))
     for path in data_folder.rglob("*.json"):
         path.unlink()
     read_again = msgspec.json.decode(msgspec.json.encode(judge), type=JudgeInfo)
@@ -200,7 +200,7 @@ def test_floors() -> None:
     """Unknown and below are refused, with judge, kappa and floor; equal is enough."""
     half = calibration(5, 5)
     assert half.overall.kappa is not None
-    judge = rubric_judge("openai/m", "p1", ["passed"])
+    judge = rubric_judge_info("openai/m", "p1", ["passed"])
     assert kappa_problem(judge, half, half.overall.kappa) == ""
     assert "not calibrated for rubrics" in kappa_problem(judge, None, -1)
     why = kappa_problem(judge, half, 0.7)
@@ -211,7 +211,7 @@ def test_floors() -> None:
 
 def test_a_refusal_says_what_to_do(data_folder: Path) -> None:
     """The command that measures the judge, and the damaged file if that is why it is unknown."""
-    identity = rubric_judge("openai/m", "p1", ["passed"])
+    identity = rubric_judge_info("openai/m", "p1", ["passed"])
     save_calibration(calibration(kind=RUBRIC))
     require_kappa([identity], 0.8)
     (path,) = data_folder.rglob("*.json")

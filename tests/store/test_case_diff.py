@@ -10,7 +10,7 @@ from assay.store.render.markdown import case_diff_markdown
 HEAD = (0, "k", "set", "m")
 
 
-def view(*replies: str, key: str = "k", failure: Failure | None = None, value: float | None = 1.0) -> StoredCase:
+def stored_case(*replies: str, key: str = "k", failure: Failure | None = None, value: float | None = 1.0) -> StoredCase:
     """A case with a prompt and a reply for each text."""
     status = failure.status if failure else "ok"
     calls = [
@@ -32,7 +32,7 @@ def view(*replies: str, key: str = "k", failure: Failure | None = None, value: f
 
 def test_texts_are_paired_by_their_names() -> None:
     """A text that only one case has is told as such."""
-    diff = compare_cases(view("a", "b c d"), view("a", "b x d", "e", value=0.0))
+    diff = compare_cases(stored_case("a", "b c d"), stored_case("a", "b x d", "e", value=0.0))
     assert {pair.name: (pair.left, pair.right) for pair in diff.texts if not pair.same} == {
         "reply 2": ("b c d", "b x d"),
         "prompt 3": (None, "[user]\nquestion 2"),
@@ -45,7 +45,7 @@ def test_texts_are_paired_by_their_names() -> None:
 
 
 def test_a_failure_stands_beside_an_answer() -> None:
-    diff = compare_cases(view("a"), view(failure=Failure("timeout", "too slow"), key="other"))
+    diff = compare_cases(stored_case("a"), stored_case(failure=Failure("timeout", "too slow"), key="other"))
     assert not diff.same_row
     assert ("failure", None, "timeout: too slow") in [tuple(pair) for pair in diff.texts]
 
@@ -81,7 +81,7 @@ def test_huge_texts_take_no_time() -> None:
 
 def test_markdown_shows_hostile_texts_as_they_are() -> None:
     hostile = "```\n# heading\n<script>\x1b[2J"
-    text = case_diff_markdown(compare_cases(view("a"), view(hostile)), ["left | @team", "right <b>"])
+    text = case_diff_markdown(compare_cases(stored_case("a"), stored_case(hostile)), ["left | @team", "right <b>"])
     lines = text.splitlines()
     assert lines[0] == "- left: left \\| &#64;team"
     start = lines.index("````diff")

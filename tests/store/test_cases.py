@@ -90,7 +90,7 @@ def test_a_case_failed_if_it_has_no_answer_or_a_score_of_0(tmp_path: Path) -> No
     run.case("wrong", [passed(0)])
     run.case("invalid", [passed(None, status="invalid")])
     run.case("none", status="infra_error")
-    assert [view.failed for view in RunCases(run.finish())] == [False, True, True, True]
+    assert [case.failed for case in RunCases(run.finish())] == [False, True, True, True]
 
 
 def test_a_number_is_an_id_before_it_is_a_position(tmp_path: Path) -> None:

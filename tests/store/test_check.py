@@ -13,19 +13,19 @@ from assay.journal.folder import read_summary
 from assay.journal.integrity import refuse_lost_lines
 from assay.store.check import RunCheck, check_run
 
-from support.pipelines import COMMAND, PipelineLab, says, typed
+from support.pipeline_project import COMMAND, PipelineProject, says, typed
 from support.runs import run_of
 
 PROMPTFOO = Path(__file__).parents[1] / "golden" / "promptfoo" / "out.json"
 
 
 @pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PipelineLab:
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PipelineProject:
     """A folder `lab` that is the working directory, with a pipeline in it."""
     folder = tmp_path / "lab"
     folder.mkdir()
     monkeypatch.chdir(folder)
-    lab = PipelineLab(folder)
+    lab = PipelineProject(folder)
     lab.pipeline(says("s"))
     return lab
 
@@ -38,7 +38,7 @@ def check_of(output: Path) -> RunCheck:
 
 @pytest.mark.parametrize("output", ["out", "../out", "absolute"])
 def test_a_copied_run_has_its_own_result_files(
-    lab: PipelineLab, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, output: str
+    lab: PipelineProject, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, output: str
 ) -> None:
     """A changed file of the copy is damage of the copy only. A file elsewhere belongs to the original."""
     place = str(lab.folder / "out") if output == "absolute" else output
@@ -63,7 +63,7 @@ def test_a_copied_run_has_its_own_result_files(
 
 
 def test_a_copy_of_the_whole_project_is_checked_completely(
-    lab: PipelineLab, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    lab: PipelineProject, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert typed(capsys, *COMMAND, "--outfile", "table.csv").code == 0
     shutil.copytree(lab.folder, tmp_path / "copy")

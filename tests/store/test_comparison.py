@@ -10,7 +10,7 @@ import pytest
 
 from assay.core.errors import UsageError
 from assay.core.judges import JudgeInfo
-from assay.core.report import Entry, Metric, PairedRow, Report
+from assay.core.report import Entry, Metric, PairedMetric, Report
 from assay.core.types import Usage
 from assay.journal.folder import lock_folder
 from assay.store.comparison import Comparison, compare
@@ -30,7 +30,7 @@ def report_of(name: str, **metric: Any) -> Report:
     return Report(entries=[Entry(name="set", metrics=[Metric(name=name, value=None, denominator=0, **metric)])])
 
 
-def only_row(comparison: Comparison) -> PairedRow:
+def only_row(comparison: Comparison) -> PairedMetric:
     (row,) = comparison.rows
     return row
 

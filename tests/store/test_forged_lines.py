@@ -90,7 +90,7 @@ def read_everything(run: Path) -> Iterator[Callable[[], object]]:
     pages = api.suite_pages(assay.load(run).info.suite)
     yield partial(search_all, run)
     with suppress(AssayError):
-        for view in RunCases(run):
+        for case in RunCases(run):
             for read in (
                 pages.sections,
                 pages.details,
@@ -98,14 +98,14 @@ def read_everything(run: Path) -> Iterator[Callable[[], object]]:
                 pages.held_items,
                 pages.curve_values,
             ):
-                yield partial(read, view)
-            yield partial(answer_preview, pages, view.end.failure, view.records, 80)
-            for call in view.calls[:1]:
+                yield partial(read, case)
+            yield partial(answer_preview, pages, case.end.failure, case.records, 80)
+            for call in case.calls[:1]:
                 if call.request is not None:
-                    yield partial(pages.prompt_pieces, call.request, view, RunOrigin({}, {}))
-            for score in view.scores[:2]:
-                yield partial(pages.question_sections, view, score.part, RunOrigin({}, {}))
-                yield partial(pages.question_detail, view, score.part, RunOrigin({}, {}))
+                    yield partial(pages.prompt_pieces, call.request, case, RunOrigin({}, {}))
+            for score in case.scores[:2]:
+                yield partial(pages.question_sections, case, score.part, RunOrigin({}, {}))
+                yield partial(pages.question_detail, case, score.part, RunOrigin({}, {}))
 
 
 def search_all(run: Path) -> object:

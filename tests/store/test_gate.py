@@ -9,7 +9,7 @@ import pytest
 
 from assay.core.errors import UsageError
 from assay.core.judges import Agreement, Calibration, JudgeInfo, Share
-from assay.core.report import Entry, Interval, Metric, PairedRow, Report
+from assay.core.report import Entry, Interval, Metric, PairedMetric, Report
 from assay.journal.folder import lock_folder
 from assay.scoring.metric_builders import proportion_metric
 from assay.store.gate import Drop, GateResult, Requirement, decide_drop, decide_level, gate
@@ -99,11 +99,11 @@ def test_what_was_not_measured_is_open_with_point_too(point: bool) -> None:
     assert decide_level(Requirement.parse("acc <= 1"), "acc", number, point=point).verdict == "inconclusive"
 
 
-def paired(low: float, high: float, **more: Any) -> PairedRow:
+def paired(low: float, high: float, **more: Any) -> PairedMetric:
     middle = (low + high) / 2
     fields = {"set": "", "metric": "acc", "part": "", "higher_is_better": True, "n": 50, **more}
     fields.setdefault("interval", Interval(low, high))
-    return PairedRow(base=0.5, new=0.5 + middle, difference=middle, **fields)
+    return PairedMetric(base=0.5, new=0.5 + middle, difference=middle, **fields)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_a_drop_is_decided_by_the_paired_interval(low: float, high: float, verdi
     ],
     ids=["wide interval", "lower is better", "few clusters", "no interval"],
 )
-def test_a_system_with_the_same_value_in_every_pair_passes(row: PairedRow) -> None:
+def test_a_system_with_the_same_value_in_every_pair_passes(row: PairedMetric) -> None:
     """Whatever its interval: that is about other cases. A rise that is asked for is not there."""
     for most in (0.02, 0.0):
         decision = decide_drop(most, "acc", row, point=False, is_whole=True)

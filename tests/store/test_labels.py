@@ -21,7 +21,7 @@ from assay.suites import find_suite
 from support.hop_batch import Batch
 from support.memory_samples import Samples
 from support.memory_talks import Talks
-from support.pipelines import PipelineLab, case, says
+from support.pipeline_project import PipelineProject, case, says
 from support.runs import Made
 
 
@@ -216,7 +216,7 @@ def test_question_reference_and_answer_of_an_evaluation(tmp_path: Path) -> None:
 
 def test_a_text_that_a_judge_read_is_labelled_by_its_rubric(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    lab = PipelineLab(tmp_path)
+    lab = PipelineProject(tmp_path)
     lab.pipeline(says("one"))
     lab.tests(case("a", expected_outputs={"one": "judge:It greets."}), case("b", expected_outputs={"one": "hello"}))
     judge = lab.script({"text": '{"reason": "it does", "passed": true}'}, name="judge.jsonl")

@@ -14,7 +14,7 @@ from assay.store.render.markdown import report_markdown
 from support.hop_batch import Batch
 from support.memory_samples import Samples
 from support.memory_talks import Talks
-from support.pipelines import typed
+from support.pipeline_project import typed
 
 REPORT = Report(
     entry_word="model",

@@ -83,10 +83,10 @@ class ChainScorer(Scorer):
 
     id = "chain@1"
 
-    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
+    async def score(self, given: ScorerInput, ctx: Context) -> list[Score]:
         """One score a case."""
-        case = view.case
-        value = float(view.records[0].data[-1] == view.records[-1].data[-1])
+        case = given.case
+        value = float(given.records[0].data[-1] == given.records[-1].data[-1])
         return [Score(case.index, case.key, case.set, case.subject, self.id, "agree", value=value)]
 
 

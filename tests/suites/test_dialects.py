@@ -34,7 +34,7 @@ from servers.dialects.openai import Azure, OpenAIChat, Responses, Vllm
 from servers.judging import by_words, question_of
 from support.commands import run_here
 from support.hop_batch import Batch
-from support.lab import as_yaml
+from support.task_project import as_yaml
 
 DIALECTS = {
     "openai": OpenAIChat(),

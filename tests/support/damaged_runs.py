@@ -32,11 +32,11 @@ from assay.store.runs import states
 from assay.store.sql import RunDatabase
 
 from support.hop_batch import numbered
-from support.lab import as_yaml
 from support.labels import answer as labelled_answer
 from support.memory_samples import MODEL as SAMPLE_MODEL, sample
 from support.memory_talks import MODEL as TALK_MODEL, talk
-from support.pipelines import MODEL as PIPELINE_MODEL, case, says
+from support.pipeline_project import MODEL as PIPELINE_MODEL, case, says
+from support.task_project import as_yaml
 
 JOURNAL = ("calls.jsonl", "records.jsonl", "scores.jsonl")
 # A scenario takes a tenth of a second. One that takes this long is stuck, however busy the machine is.
@@ -275,13 +275,15 @@ def read_file(path: Path) -> Any:
 def read_cases(folder: Path) -> dict[int, Any]:
     """Return what `assay show` prints of each case, without times and tries."""
     cases = {}
-    for view in RunCases(folder):
+    for stored in RunCases(folder):
         # The questions of a conversation are asked at once, so their records are in any order.
-        records = sorted(json.dumps([record.kind, record.part, without_clock(record.data)]) for record in view.records)
-        scores = sorted(
-            json.dumps([score.metric, score.part, score.status, score.value, score.reason]) for score in view.scores
+        records = sorted(
+            json.dumps([record.kind, record.part, without_clock(record.data)]) for record in stored.records
         )
-        cases[view.end.index] = (view.end.case, view.end.status, view.end.label, records, scores)
+        scores = sorted(
+            json.dumps([score.metric, score.part, score.status, score.value, score.reason]) for score in stored.scores
+        )
+        cases[stored.end.index] = (stored.end.case, stored.end.status, stored.end.label, records, scores)
     return cases
 
 

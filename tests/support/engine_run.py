@@ -221,5 +221,5 @@ class FunctionScorer(Scorer):
         self.id = name
         self._function = function
 
-    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
-        return [Score(*view.case.head, self.id, "metric", value=await self._function(view, ctx))]
+    async def score(self, given: ScorerInput, ctx: Context) -> list[Score]:
+        return [Score(*given.case.head, self.id, "metric", value=await self._function(given, ctx))]

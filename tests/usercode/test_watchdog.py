@@ -18,7 +18,7 @@ from assay.core.threads import DetachedThreads
 from assay.usercode.errors import UserCodeError
 from assay.usercode.watchdog import Blocked, can_watch, watched
 
-from support.hop_lab import HopLab, Telling, result
+from support.hop_case import HopCase, Telling, result
 
 
 @pytest.fixture(autouse=True)
@@ -105,7 +105,7 @@ async def begins_a_task(session: Any, fields: Any) -> Any:
 def test_a_blocked_step_is_a_timeout(tmp_path: Path, function: Any) -> None:
     """Of the function's own code, and of tasks that it starts; with the line it stood at."""
     with pytest.raises(UserCodeError, match="it blocked all other rows") as failed:
-        HopLab(tmp_path, Telling(result("x"))).call(function, timeout=0.05)
+        HopCase(tmp_path, Telling(result("x"))).call(function, timeout=0.05)
     assert (failed.value.kind, failed.value.type_name) == ("timeout", "TimeoutError")
     assert "time.sleep(600)" in failed.value.where
 

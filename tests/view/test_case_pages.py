@@ -17,7 +17,7 @@ from assay.runner import api
 
 from servers.judging import JudgingServer
 from support import view_runs
-from support.memory_court import Court, reply
+from support.judged_samples import JudgedSamples, reply
 from support.runs import Made, passed
 from support.web import Page, view_of
 
@@ -338,7 +338,7 @@ def test_a_comparison_is_made_again_when_a_run_was_scored_again(tmp_path: Path) 
 def test_the_votes_on_a_case_of_memory_eval_stand_side_by_side(tmp_path: Path) -> None:
     """A vote on a session has a label for each point, and no count."""
     with JudgingServer(other=reply) as server:
-        run = Court(tmp_path / "court", server).run(votes=3)
+        run = JudgedSamples(tmp_path / "samples", server).run(votes=3)
     case = f"/case/0/{run.folder.relative_to(tmp_path)}"
 
     page, question = words_of(tmp_path, case, f"{case}?part=probe_1/1")

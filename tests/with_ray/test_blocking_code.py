@@ -51,7 +51,7 @@ def test_code_that_blocks_counts_against_the_subject_wherever_it_runs(
     ]
     local, ray = (read_cases(run.folder) for run in runs)
     assert ray == local
-    ends = [{view.end.index: without_marks(view.end.failure) for view in RunCases(run.folder)} for run in runs]
+    ends = [{case.end.index: without_marks(case.end.failure) for case in RunCases(run.folder)} for run in runs]
     assert ends[0] == ends[1]
     assert [run.summary.ran_on for run in runs] == ["", "2 workers of Ray"]
     assert [run.summary.failures for run in runs] == [{"user_code": 3}] * 2

@@ -101,7 +101,7 @@ _IN_FLIGHT = 16
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_its_calls_are_logged_and_counted_by_stage(tmp_path: Path, server: MemoryModel, name: str) -> None:
+def test_its_calls_are_logged_and_counted_by_purpose(tmp_path: Path, server: MemoryModel, name: str) -> None:
     """Every request of the system is a call of the run. Calls and tokens of all stages add up to those of the run."""
     job = RUNS[name](tmp_path / "run", server)
     ended = job.run()

@@ -32,7 +32,7 @@ _MAX_POSITIONS, _MAX_ERROR = 10, 2000
 class CaseLine(NamedTuple):
     """One case of a list, with texts in full. `mark` is ✓ right, ✗ wrong, ! without an answer."""
 
-    view: StoredCase
+    case: StoredCase
     mark: str
     question: str
     expected: str
@@ -43,7 +43,7 @@ class CaseLine(NamedTuple):
 
 def print_cases(
     cases: RunCases,
-    views: Sequence[StoredCase],
+    stored_cases: Sequence[StoredCase],
     pages: SuitePages,
     run: Run,
     further: Mapping[str, Sequence[str]] | None = None,
@@ -53,7 +53,7 @@ def print_cases(
     Returns False, and prints nothing, if there is no table of cases: see `case_lines`.
     """
     origin = origin_of(run.folder, run.info)
-    lines = case_lines([view._replace(calls=cases.calls(view.end.index)) for view in views], pages, origin)
+    lines = case_lines([case._replace(calls=cases.calls(case.end.index)) for case in stored_cases], pages, origin)
     if not lines:
         return False
     entries = run.report.entries if run.report else []
@@ -70,32 +70,32 @@ def print_cases(
     return True
 
 
-def case_lines(views: Sequence[StoredCase], pages: SuitePages, origin: RunOrigin) -> list[CaseLine]:
+def case_lines(cases: Sequence[StoredCase], pages: SuitePages, origin: RunOrigin) -> list[CaseLine]:
     """Return the lines of some cases.
 
     Empty if a case consists of many questions, or if there is nothing to compare: no expected value and no error.
     """
     if pages.has_questions:
         return []
-    lines = [_line(view, pages, origin) for view in views]
+    lines = [_line(case, pages, origin) for case in cases]
     is_useful = any(line.expected for line in lines) or all(line.mark == "!" for line in lines)
     return lines if is_useful else []
 
 
-def _line(view: StoredCase, pages: SuitePages, origin: RunOrigin) -> CaseLine:
-    question = _question(view, pages, origin)
-    expected, found = _values(view, pages.details(view))
-    if failure := view.end.failure:
+def _line(case: StoredCase, pages: SuitePages, origin: RunOrigin) -> CaseLine:
+    question = _question(case, pages, origin)
+    expected, found = _values(case, pages.details(case))
+    if failure := case.end.failure:
         error = f"{failure.kind}: {failure.message}"
-        return CaseLine(view, "!", question, expected, failure.kind, error)
-    return CaseLine(view, "✗" if view.failed else "✓", question, expected, found or pages.answer_text(view.records))
+        return CaseLine(case, "!", question, expected, failure.kind, error)
+    return CaseLine(case, "✗" if case.failed else "✓", question, expected, found or pages.answer_text(case.records))
 
 
-def _values(view: StoredCase, details: CaseDetails) -> tuple[str, str]:
+def _values(case: StoredCase, details: CaseDetails) -> tuple[str, str]:
     """Return what was expected and what was found. `found` is empty if only the suite knows it."""
     if pairs := details.pairs:
         # Of several filters, the one that is wrong: the case is in the list because of it.
-        wrong = [score.part for score in view.scores if score.value == 0 and score.metric not in view.neutral]
+        wrong = [score.part for score in case.scores if score.value == 0 and score.metric not in case.neutral]
         pair = next((pair for pair in pairs if pair.name in wrong), pairs[0])
         found = pair.found or ""
         return pair.expected or "", f"{pair.name}: {found}" if len(pairs) > 1 else found
@@ -105,7 +105,7 @@ def _values(view: StoredCase, details: CaseDetails) -> tuple[str, str]:
     if checks := [check for check in checks if not check.passed] or checks:
         expected_fields = [(check.place, check.expected) for check in checks]
         return _joined(expected_fields), _joined([(check.place, check.found) for check in checks])
-    expected = next((score.expected for score in view.scores if score.expected is not None), None)
+    expected = next((score.expected for score in case.scores if score.expected is not None), None)
     return "" if expected is None else as_text(expected), ""
 
 
@@ -116,15 +116,15 @@ def _joined(values: Sequence[tuple[str, str | None]]) -> str:
     return " · ".join(f"{place}: {'–' if value is None else value}" for place, value in values)
 
 
-def _question(view: StoredCase, pages: SuitePages, origin: RunOrigin) -> str:
+def _question(case: StoredCase, pages: SuitePages, origin: RunOrigin) -> str:
     """Return the question of a case: the prompt without few-shot examples, where they can be told apart."""
-    request = next((call.request for call in view.calls if call.request is not None), None)
+    request = next((call.request for call in case.calls if call.request is not None), None)
     if request is None:
         return ""
-    for piece in pages.prompt_pieces(request, view, origin):
+    for piece in pages.prompt_pieces(request, case, origin):
         if piece.heading == "question":
             return piece.text
-    return first_prompt(view)
+    return first_prompt(case)
 
 
 def line_cells(
@@ -137,7 +137,7 @@ def line_cells(
 
     `names` are the sets and subjects of the run: each is left out if there is only one, and so is an empty column.
     """
-    ends = [line.view.end for line in lines]
+    ends = [line.case.end for line in lines]
     cells = {"position": [str(end.index) for end in ends]}
     if any(end.label not in ("", str(end.index)) for end in ends):
         cells["case"] = [end.label for end in ends]
@@ -178,7 +178,7 @@ def error_lines(lines: Sequence[CaseLine]) -> list[str]:
     positions: dict[str, list[int]] = {}
     for line in lines:
         if line.error:
-            positions.setdefault(line.error, []).append(line.view.end.index)
+            positions.setdefault(line.error, []).append(line.case.end.index)
     texts = []
     for error, places in positions.items():
         more = f" and {len(places) - _MAX_POSITIONS:,} more" if len(places) > _MAX_POSITIONS else ""

@@ -18,10 +18,10 @@ from assay.store.render.tables import (
     cost_table,
     judge_lines,
     overview_table,
+    purpose_table,
     row_remarks,
     slice_remarks,
     slice_table,
-    stage_table,
 )
 
 if TYPE_CHECKING:
@@ -200,10 +200,10 @@ def print_comparison(comparison: Comparison) -> None:
                 click.echo(f"  … {more:,} more")
     click.echo()
     table(*cost_table(comparison))
-    stages = stage_table(comparison)
-    if stages.rows:
+    purposes = purpose_table(comparison)
+    if purposes.rows:
         click.echo()
-        table(*stages)
+        table(*purposes)
     for note in comparison.notes:
         block(f"note: {note}", indent="")
 

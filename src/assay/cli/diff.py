@@ -50,13 +50,13 @@ def command(names: tuple[str, ...], markdown: bool) -> int:
     from assay.store.render.markdown import case_diff_markdown
     from assay.store.runs import find_run
 
-    views, titles = [], []
+    stored_cases, titles = [], []
     for run, case in ((left_run, left_case), (right_run, right_case)):
         cases = RunCases(find_run(run))
-        view = cases.find(case)
-        views.append(view._replace(calls=cases.calls(view.end.index)))
-        titles.append(f"{cases.folder.name} · {_case_title(view)}")
-    diff = compare_cases(*views)
+        stored = cases.find(case)
+        stored_cases.append(stored._replace(calls=cases.calls(stored.end.index)))
+        titles.append(f"{cases.folder.name} · {_case_title(stored)}")
+    diff = compare_cases(*stored_cases)
     if markdown:
         click.echo(case_diff_markdown(diff, titles), nl=False)
     else:
@@ -64,8 +64,8 @@ def command(names: tuple[str, ...], markdown: bool) -> int:
     return 0
 
 
-def _case_title(view: StoredCase) -> str:
-    end = view.end
+def _case_title(case: StoredCase) -> str:
+    end = case.end
     label = f"{end.label} with {end.subject}" if end.label else end.subject
     return " · ".join((f"case {end.index}", f"{end.set}/{end.case}", label, end.status))
 

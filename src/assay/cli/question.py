@@ -36,12 +36,12 @@ def print_question(run: Run, cases: RunCases, case: str | None, question: str) -
         )
     origin = origin_of(run.folder, run.info)
     matches: list[tuple[StoredCase, Sequence[Section]]] = []
-    for view in _named_cases(cases, case):
+    for stored in _named_cases(cases, case):
         # CONVERSATION/NUMBER names both.
-        for name in (question, question.removeprefix(f"{view.end.label}/")):
-            sections = pages.question_sections(view, name, origin)
+        for name in (question, question.removeprefix(f"{stored.end.label}/")):
+            sections = pages.question_sections(stored, name, origin)
             if sections:
-                matches.append((view, sections))
+                matches.append((stored, sections))
                 break
     if not matches:
         where = f"{case} of {run.folder}" if case is not None else str(run.folder)
@@ -49,7 +49,7 @@ def print_question(run: Run, cases: RunCases, case: str | None, question: str) -
             f"{where} has no question {question!r}. `assay show {run.folder} CASE` lists the questions of a "
             f"{pages.case_word}."
         )
-    names = list(dict.fromkeys(view.end.label for view, _ in matches))
+    names = list(dict.fromkeys(stored.end.label for stored, _ in matches))
     if len(names) > 1:
         listed = ", ".join(names[:_MOST_NAMES]) + (", …" if len(names) > _MOST_NAMES else "")
         raise UsageError(
@@ -66,11 +66,11 @@ def print_question(run: Run, cases: RunCases, case: str | None, question: str) -
 def _named_cases(cases: RunCases, name: str | None) -> Iterator[StoredCase]:
     """Yield the cases with this key or label, else the one that `RunCases.find` finds. Without a name, all."""
     named = False
-    for view in cases:
-        end = view.end
+    for case in cases:
+        end = case.end
         labels = (end.label, f"{end.label} with {end.subject}", f"{end.set}/{end.label}")
         if name is None or name == end.case or name in labels:
             named = True
-            yield view
+            yield case
     if name is not None and not named:
         yield cases.find(name)

@@ -152,17 +152,17 @@ def command(  # noqa: PLR0913 - one argument per option
         positions = cases.positions_without_answer()
     else:
         positions = _failed_positions(cases) if failed else cases.ended_positions()
-    views = [view for view in map(cases.case, positions[:limit]) if view is not None]
+    stored_cases = [stored for stored in map(cases.case, positions[:limit]) if stored is not None]
     click.echo()
-    if not views:
+    if not stored_cases:
         what = "every case has an answer" if errors else "no case failed"
         click.echo(what if failed or errors else "no case has ended yet")
         return 0
-    if not print_cases(cases, views, pages, loaded):
-        _print_scores(views, loaded, pages)
-    if more := len(positions) - len(views):
+    if not print_cases(cases, stored_cases, pages, loaded):
+        _print_scores(stored_cases, loaded, pages)
+    if more := len(positions) - len(stored_cases):
         click.echo(f"… {more:,} more (--limit {len(positions)} shows all)")
-    if failed and not errors and (invalid := [row for view in views for row in _invalid_rows(view)]):
+    if failed and not errors and (invalid := [row for stored in stored_cases for row in _invalid_rows(stored)]):
         click.echo("\ninvalid scores")
         table(["position", "part", "scores", "reason"], invalid[:MAX_INVALID])
         if len(invalid) > MAX_INVALID:
@@ -172,38 +172,38 @@ def command(  # noqa: PLR0913 - one argument per option
 
 def _print_found_case(cases: RunCases, name: str, pages: SuitePages) -> None:
     """Print the case of this name, after a remark if the name is also the position of another one."""
-    view = cases.find(name)
-    if name.isdecimal() and view.end.index != int(name) and cases.case(int(name)) is not None:
+    case = cases.find(name)
+    if name.isdecimal() and case.end.index != int(name) and cases.case(int(name)) is not None:
         tell(
-            f"{name} is the id of the case at position {view.end.index}. "
+            f"{name} is the id of the case at position {case.end.index}. "
             f"--position {name} shows the case at position {name}."
         )
-    print_case(view._replace(calls=cases.calls(view.end.index)), pages)
+    print_case(case._replace(calls=cases.calls(case.end.index)), pages)
 
 
-def _print_scores(views: Sequence[StoredCase], run: Run, pages: SuitePages) -> None:
+def _print_scores(cases: Sequence[StoredCase], run: Run, pages: SuitePages) -> None:
     """Print a list of cases that have no expected value to show: conversations, and cases without gold."""
     from assay.store.cases import answer_preview
 
     in_tables = {metric.name for _, metric in run.report.metrics() if metric.table} if run.report else set()
     rows = []
-    for view in views:
-        end = view.end
-        key = " ".join(filter(None, (end.case, _name_for_people(view, pages))))
-        reply = answer_preview(pages, end.failure, view.records, MAX_PREVIEW)
-        rows.append([str(end.index), end.set, key, end.outcome, _score_cell(view, in_tables), reply])
+    for case in cases:
+        end = case.end
+        key = " ".join(filter(None, (end.case, _name_for_people(case, pages))))
+        reply = answer_preview(pages, end.failure, case.records, MAX_PREVIEW)
+        rows.append([str(end.index), end.set, key, end.outcome, _score_cell(case, in_tables), reply])
     table(["position", "set", "key", "status", "scores", "reply"], rows)
 
 
-def _invalid_rows(view: StoredCase) -> list[list[str]]:
+def _invalid_rows(case: StoredCase) -> list[list[str]]:
     """Return a row for each invalid verdict of a case. Several scores may be computed from one (data `verdict`)."""
     metrics: dict[tuple[str, str, object], list[str]] = {}
-    for score in view.scores:
+    for score in case.scores:
         if score.status == "invalid" and not score.interim:
             verdict = score.data.get("verdict", score.metric) if isinstance(score.data, dict) else score.metric
             metrics.setdefault((score.part, score.reason, verdict), []).append(score.metric)
     return [
-        [str(view.end.index), part, ", ".join(names), cut_end(reason.partition("\n")[0], MAX_REASON)]
+        [str(case.end.index), part, ", ".join(names), cut_end(reason.partition("\n")[0], MAX_REASON)]
         for (part, reason, _), names in metrics.items()
     ]
 
@@ -264,15 +264,15 @@ def print_document(run: Run, *, latex: bool) -> None:
         click.echo(f"{escape(about)}\n\n{report_markdown({'': run.report})}", nl=False)
 
 
-def _name_for_people(view: StoredCase, pages: SuitePages) -> str:
+def _name_for_people(case: StoredCase, pages: SuitePages) -> str:
     """Return a name such as `row 3 with fast`. Empty if the case has no label."""
-    return f"{pages.case_word} {view.end.label} with {view.end.subject}" if view.end.label else ""
+    return f"{pages.case_word} {case.end.label} with {case.end.subject}" if case.end.label else ""
 
 
-def _score_cell(view: StoredCase, left_out: Collection[str]) -> str:
+def _score_cell(case: StoredCase, left_out: Collection[str]) -> str:
     """Return the scores of a case, without some metrics. If there are many, their mean and number by metric."""
-    final = [score for score in view.scores if not score.interim and score.metric not in left_out]
-    if len(final) == len(view.scores) <= MAX_SCORES:
+    final = [score for score in case.scores if not score.interim and score.metric not in left_out]
+    if len(final) == len(case.scores) <= MAX_SCORES:
         parts = []
         for score in final:
             name = ",".join(filter(None, (score.metric, score.part)))
@@ -285,17 +285,17 @@ def _score_cell(view: StoredCase, left_out: Collection[str]) -> str:
     return ", ".join(f"{name} {fmean(numbers):.3f} of {len(numbers):,}" for name, numbers in values.items())
 
 
-def print_case(view: StoredCase, pages: SuitePages) -> None:
+def print_case(case: StoredCase, pages: SuitePages) -> None:
     """Print how a case ended, its calls with prompts and replies, and the suite's sections."""
-    end = view.end
-    names = (f"case {end.index}", end.set, end.case, _name_for_people(view, pages), end.outcome)
+    end = case.end
+    names = (f"case {end.index}", end.set, end.case, _name_for_people(case, pages), end.outcome)
     heading(" · ".join(filter(None, names)))
     if end.failure:
         block(f"{end.failure.kind}: {end.failure.message}")
         if end.failure.traceback:
             block(end.failure.traceback.rstrip("\n"), indent="    ")
     requests: list[Request] = []
-    calls = view.calls
+    calls = case.calls
     if pages.has_questions and len(calls) > MAX_CALLS:
         click.echo(f"{len(calls):,} calls (not shown; --question ID shows one question)")
         calls = ()
@@ -306,7 +306,7 @@ def print_case(view: StoredCase, pages: SuitePages) -> None:
             _print_request(requests)
         _print_reply(call)
     rule()
-    print_sections(pages.sections(view))
+    print_sections(pages.sections(case))
 
 
 def _print_request(requests: list[Request]) -> None:

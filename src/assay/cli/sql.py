@@ -255,8 +255,8 @@ def _print_questions(folder: Path, where: str, columns: Sequence[str], rows: Seq
         return False
     cases = RunCases(folder)
     position = columns.index("index")
-    views = [view for row in rows if (view := cases.case(row[position])) is not None]
-    if len(views) < len(rows):
+    stored_cases = [case for row in rows if (case := cases.case(row[position])) is not None]
+    if len(stored_cases) < len(rows):
         return False
     words = set(re.findall(r"\w+", where)) - {"index", "question", "answer", "expected"}
     asked = {
@@ -264,4 +264,4 @@ def _print_questions(folder: Path, where: str, columns: Sequence[str], rows: Seq
         for number, column in enumerate(columns)
         if column in words
     }
-    return print_cases(cases, views, api.suite_pages(run.info.suite), run, asked)
+    return print_cases(cases, stored_cases, api.suite_pages(run.info.suite), run, asked)

@@ -114,16 +114,16 @@ class CasePart(NamedTuple):
     answers: list[Record]
 
 
-def case_parts(view: StoredCase) -> list[CasePart]:
+def case_parts(case: StoredCase) -> list[CasePart]:
     """Return the parts of a case, in the order of their answers.
 
     Interim questions are left out, because a later test asks them again: `interim_loss` names them.
     """
     parts: dict[str, CasePart] = {}
-    for record in view.records:
+    for record in case.records:
         if record.kind == "answer":
             parts.setdefault(record.part, CasePart(record.part, [], [])).answers.append(record)
-    for score in view.scores:
+    for score in case.scores:
         parts.setdefault(score.part, CasePart(score.part, [], [])).scores.append(score)
     return [each for each in parts.values() if not any(score.interim for score in each.scores)]
 
@@ -132,5 +132,5 @@ def interim_loss(run: ExportedRun) -> list[str]:
     """Return what an export without interim questions loses. Empty for a run that has none."""
     if run.about.score_parts != "rows":
         return []
-    has_interim = any(score.interim for view in run.cases(calls=False) for score in view.scores)
+    has_interim = any(score.interim for case in run.cases(calls=False) for score in case.scores)
     return ["earlier answers to questions that a later test asks again"] if has_interim else []

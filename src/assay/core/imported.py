@@ -62,7 +62,7 @@ class ImportedCase(Struct, kw_only=True):
     """One case of an imported run. Cases are numbered in the order in which they are yielded.
 
     `key` must be the key that a native run gives the same row, so that `compare` pairs them. It must be unique among
-    the cases of a subject and set; `Twins` of core/hashing.py numbers equal rows. Records, scores and calls begin with
+    the cases of a subject and set; `core/row_keys.py` numbers equal rows. Records, scores and calls begin with
     `*UNPLACED`. A call needs no `hash` and no `n`: the importer computes them from its request.
     """
 

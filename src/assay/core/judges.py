@@ -23,7 +23,7 @@ NOT_JUDGED, LIMITED = "not judged", "beyond --limit"
 """Reasons for left-out rows that make a calibration incomplete. An incomplete calibration is not saved."""
 
 Count = Annotated[int, Meta(ge=0)]
-Part = Annotated[float, Meta(ge=0, le=1)]
+ZeroToOne = Annotated[float, Meta(ge=0, le=1)]
 Kappa = Annotated[float, Meta(ge=-1, le=1)]
 
 
@@ -43,14 +43,14 @@ class Agreement(Struct, frozen=True, kw_only=True):
     n: Count
     invalid: Count
     positives: Count
-    base_rate: Part | None
-    accuracy: Part | None
-    balanced_accuracy: Part | None
+    base_rate: ZeroToOne | None
+    accuracy: ZeroToOne | None
+    balanced_accuracy: ZeroToOne | None
     kappa: Kappa | None
     interval: tuple[Kappa, Kappa] | None
     interval_method: str
     clusters: Count
-    auc: Part | None
+    auc: ZeroToOne | None
     false_accepts: Share
     """Rows that the judge accepts, of those that the labels reject."""
     false_rejects: Share
@@ -86,7 +86,7 @@ class Calibration(Struct, frozen=True, kw_only=True):
     constructed: bool = False
 
     @property
-    def parts_missing(self) -> list[str]:
+    def reasons_incomplete(self) -> list[str]:
         """The reasons that make this calibration incomplete; empty for a complete one."""
         return [reason for reason in (NOT_JUDGED, LIMITED) if self.left_out.get(reason)]
 

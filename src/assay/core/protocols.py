@@ -20,7 +20,7 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 from msgspec import Struct
 
 from assay.core.types import Call, CallTime, Case, End, Record, Request, Response, Score
-from assay.core.usage import StageUsage
+from assay.core.usage import PurposeUsage
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -56,7 +56,7 @@ class Asker(Protocol):
     can: frozenset[str]
     purpose: str
     """What the next calls are made for, such as `build`. Solvers may set it. Empty: not counted in `usage`."""
-    usage: dict[str, StageUsage]
+    usage: dict[str, PurposeUsage]
     """What the calls of this try cost, by purpose. Replies from a log count like new ones."""
     seed: int | None
     """The seed of all requests instead of the run's. None means the run's. Solvers may set it."""
@@ -144,7 +144,7 @@ class Scorer(ABC):
         """
         return self.id
 
-    def score_at_once(self, view: ScorerInput) -> list[Score] | None:
+    def score_at_once(self, given: ScorerInput) -> list[Score] | None:
         """Return what `score` returns, if that needs neither a model nor time; else None, and `score` is called.
 
         Scorers that only compute implement it: a context and a coroutine for every case cost more than most of them.
@@ -152,5 +152,5 @@ class Scorer(ABC):
         return None
 
     @abstractmethod
-    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
+    async def score(self, given: ScorerInput, ctx: Context) -> list[Score]:
         """Return the scores of one case, in the order of their parts."""

@@ -262,7 +262,7 @@ class Entry(Struct, kw_only=True, omit_defaults=True):
         return None
 
 
-class PairedRow(Struct, kw_only=True):
+class PairedMetric(Struct, kw_only=True):
     """One metric of two runs or subjects, over the cases for which both have a value.
 
     An empty `set` means all sets. `wins` counts the cases in which the new side is better, `losses` the cases in which
@@ -327,7 +327,7 @@ class PairedSubjects(Struct, kw_only=True):
 
     base: str
     new: str
-    row: PairedRow
+    row: PairedMetric
 
 
 class CaseCounts(Struct, frozen=True):

@@ -51,10 +51,10 @@ from typing import Any, ClassVar, Generic, Literal, NamedTuple, Protocol, TypeVa
 from msgspec import Struct, field
 
 from assay.core.errors import UsageError
-from assay.core.hashing import RepeatFinder, Twins, row_key
 from assay.core.protocols import Scorer, ScorerInput, Solver
 from assay.core.report import Report
 from assay.core.roles import Role
+from assay.core.row_keys import RepeatedKeys, UniqueKeys, row_key
 from assay.core.spec import RunSpec, SuiteOptions, apply_limit
 from assay.core.suite_files import SuiteFiles, named
 from assay.core.suite_pages import Section, SuitePages
@@ -124,11 +124,11 @@ class ListedRows(Generic[DataT]):
         self.count = len(items)
         self.facts = facts or {}
         keys = [row_key(_as_bytes(key(item))) for item in items]
-        repeats = RepeatFinder()
+        repeats = RepeatedKeys()
         for name in keys:
             repeats.add(name)
-        twins = Twins(repeats.repeated())
-        self.keys = [twins.name(name) for name in keys]
+        unique_keys = UniqueKeys(repeats.keys())
+        self.keys = [unique_keys.of(name) for name in keys]
 
     def _first_of_each_set(self, items: Sequence[DataT], limit: float) -> Sequence[DataT]:
         counts = Counter(self._set_of(item) for item in items)
@@ -200,7 +200,7 @@ class RunFacts(Struct, frozen=True):
     folder: Path
 
 
-class WorkerParts(NamedTuple):
+class WorkerSolver(NamedTuple):
     """What a worker needs of a suite: how one case runs, and the `ask_identity` of the files it was built from."""
 
     solver: Solver
@@ -406,7 +406,7 @@ class Suite(ABC, Generic[OptionsT, DataT]):
     def resume(self, results: Results[DataT]) -> None:
         """Take notice of the results so far. Called after `prepare` if the run is continued."""
 
-    async def checkpoint(self, view: ScorerInput, folder: Path, redact: Callable[[bytes], bytes]) -> None:
+    async def checkpoint(self, given: ScorerInput, folder: Path, redact: Callable[[bytes], bytes]) -> None:
         """Write the answers of a case that has ended and is not scored yet, for users who need them before the end.
 
         `folder` is the run folder, `redact` removes secrets from a line. May be called again for the same case.
@@ -414,7 +414,7 @@ class Suite(ABC, Generic[OptionsT, DataT]):
 
     # On workers of another machine.
 
-    def recipe(self) -> Callable[[], WorkerParts] | None:
+    def recipe(self) -> Callable[[], WorkerSolver] | None:
         """Return a function that builds the solver on a worker, without data. None: the suite is built from its spec.
 
         The solver must not write files of its own there: see `write_remote_case`.

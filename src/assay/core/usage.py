@@ -1,7 +1,8 @@
-"""What the calls of one stage of a subject cost: calls, tokens, seconds, price.
+"""What the calls for one purpose cost: calls, tokens, seconds, price.
 
-A stage is what calls were made for: `build`, `retrieve` and `answer` of a memory, or `judge`. Calls of SDKs of other
-projects, which go through the gateway, count too.
+A purpose says what calls were made for: `build`, `retrieve` and `answer` of a memory, or `judge`. Tables,
+summaries and `--json` have the key `stages` for purposes: a format that programs read keeps its keys. Calls of SDKs of
+other projects, which go through the gateway, count too.
 """
 
 from __future__ import annotations
@@ -13,12 +14,12 @@ from msgspec import Struct
 from assay.core.types import Call, Score
 
 BUILD, RETRIEVE, ANSWER, JUDGE = "build", "retrieve", "answer", "judge"
-STAGES = (BUILD, RETRIEVE, ANSWER, JUDGE)
-"""The stages of a memory evaluation, in the order of its tables."""
+PURPOSES = (BUILD, RETRIEVE, ANSWER, JUDGE)
+"""The purposes of the calls of a memory suite, in the order of its tables."""
 
 
-class StageUsage(Struct, kw_only=True, omit_defaults=True):
-    """The calls of one stage. Calls without usage or price are counted, so that a sum is never taken for the whole."""
+class PurposeUsage(Struct, kw_only=True, omit_defaults=True):
+    """Calls for one purpose. Those without usage or price are counted, so that a sum is never taken for the whole."""
 
     calls: int = 0
     reused: int = 0
@@ -32,7 +33,7 @@ class StageUsage(Struct, kw_only=True, omit_defaults=True):
     unpriced: int = 0
     """Replies whose price is not known."""
     cost: float = 0.0
-    """The price in US dollars of all replies that have one, reused ones included: what the stage costs anew."""
+    """The price in US dollars of all replies that have one, reused ones included: what these calls cost anew."""
     seconds: float = 0.0
     """The sum of the times that the endpoint took."""
 
@@ -70,7 +71,7 @@ class StageUsage(Struct, kw_only=True, omit_defaults=True):
         elif not is_free and call.failure is None:
             self.unpriced += 1
 
-    def add(self, other: StageUsage) -> None:
+    def add(self, other: PurposeUsage) -> None:
         """Add the calls of another case or model."""
         self.calls += other.calls
         self.reused += other.reused
@@ -83,15 +84,15 @@ class StageUsage(Struct, kw_only=True, omit_defaults=True):
         self.seconds += other.seconds
 
 
-def add_usage(total: dict[str, StageUsage], usage: Mapping[str, StageUsage]) -> None:
-    """Add usage by stage to a total by stage."""
-    for stage, calls in usage.items():
-        total.setdefault(stage, StageUsage()).add(calls)
+def add_usage(total: dict[str, PurposeUsage], usage: Mapping[str, PurposeUsage]) -> None:
+    """Add usage by purpose to a total by purpose."""
+    for purpose, calls in usage.items():
+        total.setdefault(purpose, PurposeUsage()).add(calls)
 
 
-def judge_usage(scores: Iterable[Score]) -> dict[str, StageUsage]:
+def judge_usage(scores: Iterable[Score]) -> dict[str, PurposeUsage]:
     """Return what the judge's calls about one case cost. The last score of a scorer has the sums."""
-    usage = StageUsage()
+    usage = PurposeUsage()
     for score in scores:
         end = score.end
         if end is None or not end.calls:

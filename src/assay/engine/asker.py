@@ -18,7 +18,7 @@ from assay.core.errors import AssayError, ModelError
 from assay.core.hashing import request_hash
 from assay.core.params import with_params
 from assay.core.types import Call, CallTime, Request, Response
-from assay.core.usage import StageUsage
+from assay.core.usage import PurposeUsage
 
 
 class NumberedAsker(ABC):
@@ -57,7 +57,7 @@ class NumberedAsker(ABC):
         self.output = 0
         self.stopped: AssayError | None = None
         self.purpose = ""
-        self.usage: dict[str, StageUsage] = {}
+        self.usage: dict[str, PurposeUsage] = {}
         self.seed: int | None = None
         self.call_times: list[CallTime] | None = None
 
@@ -99,7 +99,7 @@ class NumberedAsker(ABC):
         if self.call_times is not None:
             self.call_times.append(CallTime(began, time.perf_counter(), call.seconds, replayed))
         if purpose:
-            self.usage.setdefault(purpose, StageUsage()).add_call(call)
+            self.usage.setdefault(purpose, PurposeUsage()).add_call(call)
         response = call.response
         if response is not None and response.usage:
             self.input += response.usage.input

@@ -18,7 +18,7 @@ import assay
 from assay.core.protocols import Model
 from assay.core.roles import Role
 from assay.core.spec import RunSpec, SuiteOptions
-from assay.core.suite import Suite, WorkerParts
+from assay.core.suite import Suite, WorkerSolver
 from assay.engine.connect import Connections
 from assay.models.python import PythonModel
 from assay.suites import find_suite
@@ -43,7 +43,7 @@ class WorkerPlan(Struct, frozen=True, kw_only=True):
     output: str
     """The folder of the run's files, which are no inputs of the run."""
     version: str
-    build: Callable[[], WorkerParts]
+    build: Callable[[], WorkerSolver]
     identity: Any
     roles: dict[str, RoleFacts]
     models: dict[str, Callable[[], Model]]
@@ -78,13 +78,13 @@ def computes(role: Role) -> bool:
     return describe_provider(role.model.partition("/")[0]).computes
 
 
-def build_from_spec(name: str, values: dict[str, Any]) -> WorkerParts:
+def build_from_spec(name: str, values: dict[str, Any]) -> WorkerSolver:
     """Build a suite from its name and the values of its spec, as run.json has them."""
     suite_class = find_suite(name)
     spec = msgspec.convert(values | {"options": {}}, RunSpec, strict=False)
     options = msgspec.convert(values["options"], suite_class.Options, strict=False)
     suite = suite_class(msgspec.structs.replace(spec, options=options))
-    return WorkerParts(suite.solver, suite.ask_identity())
+    return WorkerSolver(suite.solver, suite.ask_identity())
 
 
 def _recipe_of(role: Role, model: Model, suite: Suite[Any, Any]) -> Callable[[], Model]:

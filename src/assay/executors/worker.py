@@ -29,7 +29,7 @@ from assay.core.diff import differences
 from assay.core.errors import AssayError, ModelError
 from assay.core.events import Event, Noted
 from assay.core.protocols import Model, NamedModel
-from assay.core.suite import WorkerParts
+from assay.core.suite import WorkerSolver
 from assay.core.types import ASK, Call, Case, Failure, Record, Request
 from assay.engine.context import RunContext, TryContext
 from assay.engine.gateway import Gateway
@@ -144,7 +144,7 @@ class CaseRunner:
         self._plan = plan
         self._outbox = outbox
         self._loop = asyncio.new_event_loop()
-        self._parts: WorkerParts | None = None
+        self._parts: WorkerSolver | None = None
         self._models: dict[str, Model] = {}
         self._gateway: Gateway | None = None
         self._files: ForwardedFiles | None = None

@@ -1,7 +1,7 @@
 """Reads JSON that other programs wrote: bounded in size and depth, tolerant of NaN.
 
-`records.py` and `jsonl.py` read what people write for assay. They refuse NaN, which result files contain: Python's own
-encoder writes it. The bounds exist because a result file may come from anywhere.
+`json_objects.py` and `jsonl.py` read what people write for assay. They refuse NaN, which result files contain: Python's
+own encoder writes it. The bounds exist because a result file may come from anywhere.
 """
 
 from __future__ import annotations

@@ -16,7 +16,7 @@
 
 `convert` finds wrong types, missing and unknown keys, values out of bounds, unmatched patterns and unknown names.
 Rules about several keys are Python code that checks the converted value and adds to the same list. The position of a
-problem comes from the source of the value: a YAML file (`files/yaml_files.py`) or a record (`files/records.py`).
+problem comes from the source of the value: a YAML file (`yaml_files.py`) or a JSON object (`json_objects.py`).
 
 Two annotations on a type change its messages:
 `Meta(description="a list of ids")` names what is expected ("must be a list of ids, not null");

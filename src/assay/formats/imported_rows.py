@@ -16,9 +16,9 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.core.hashing import row_key
 from assay.core.imported import ImportedCase, ImportedRun, ImportPlan
 from assay.core.report import Metric
+from assay.core.row_keys import row_key
 from assay.scoring.intervals import Bounds, statistic_interval, wilson
 from assay.scoring.metric_builders import mean_metric
 from assay.suites.evaluate.scorers import RIGHT_WRONG

@@ -75,19 +75,19 @@ _COLUMNS = {
 def export_rows(run: ExportedRun) -> Iterator[ExportRow]:
     """Yield the rows of a run, in data order."""
     parts_are_rows = run.about.score_parts == "rows"
-    for view in run.cases(calls=False):
+    for case in run.cases(calls=False):
         if not parts_are_rows:
-            yield _row(run, view, "", view.scores, view.answer, with_part=run.about.score_parts == "filters")
+            yield _row(run, case, "", case.scores, case.answer, with_part=run.about.score_parts == "filters")
             continue
-        for part, scores, answers in case_parts(view) or [CasePart("", [], [])]:
+        for part, scores, answers in case_parts(case) or [CasePart("", [], [])]:
             answer = answers[-1].data if answers else None
-            yield _row(run, view, part, scores, answer, with_part=False)
+            yield _row(run, case, part, scores, answer, with_part=False)
 
 
 def _row(
-    run: ExportedRun, view: StoredCase, part: str, scores: list[Score], answer: Any, *, with_part: bool
+    run: ExportedRun, case: StoredCase, part: str, scores: list[Score], answer: Any, *, with_part: bool
 ) -> ExportRow:
-    end = view.end
+    end = case.end
     usage = end.usage
     first = scores[0] if part and scores else None
     expected = next((score.expected for score in scores if score.expected is not None), None)
@@ -103,7 +103,7 @@ def _row(
         tags=list((first.tags if first else ()) or end.tags),
         status=end.status,
         error=f"{end.failure.kind}: {end.failure.message}" if end.failure else None,
-        row=view.row,
+        row=case.row,
         answer=answer,
         expected=expected,
         seconds=end.seconds or None,

@@ -12,7 +12,7 @@ from assay.core.roles import CHAT, About, Connection
 from assay.core.types import Request, Response, Usage
 from assay.models.http.adapt import AdaptedEndpoint, Body, RequestChange, without
 from assay.models.http.client import HttpEndpoint
-from assay.models.http.dialect import DialectParams, is_plain, parts_of, split_system
+from assay.models.http.dialect import DialectParams, content_parts, is_plain, split_system
 from assay.models.http.errors import bad_reply, refusal
 from assay.models.http.openai_format import request_headers
 from assay.models.http.vendor import Vendor, key_headers, vendor_url
@@ -131,7 +131,7 @@ def _content(message: dict[str, Any]) -> str | list[dict[str, Any]]:
     if is_plain(message):
         return str(message["content"])
     blocks: list[dict[str, Any]] = []
-    for part in parts_of(message, VENDOR.name):
+    for part in content_parts(message, VENDOR.name):
         if not part.image:
             blocks.append({"type": "text", "text": part.text})
         elif part.inline:

@@ -15,7 +15,7 @@ from assay.core.roles import CHAT, EMBEDDINGS, About, Connection
 from assay.core.types import Failure, Request, Response, Usage
 from assay.models.http.adapt import AdaptedEndpoint, Body, RequestChange
 from assay.models.http.client import HttpEndpoint
-from assay.models.http.dialect import DialectParams, parts_of, split_system
+from assay.models.http.dialect import DialectParams, content_parts, split_system
 from assay.models.http.errors import bad_reply, refusal
 from assay.models.http.openai_format import request_headers
 from assay.models.http.sdk_requests import EMBEDDINGS_PATH, is_sdk_request, pack_reply
@@ -195,7 +195,7 @@ def _body(request: Request, seed: int) -> tuple[Body, list[str]]:
 
 def _content(message: dict[str, Any]) -> dict[str, Any]:
     parts: list[dict[str, Any]] = []
-    for part in parts_of(message, VENDOR.name):
+    for part in content_parts(message, VENDOR.name):
         if not part.image:
             parts.append({"text": part.text})
         elif part.inline:

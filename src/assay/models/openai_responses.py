@@ -12,7 +12,7 @@ from assay.core.roles import CHAT, About, Connection
 from assay.core.types import Failure, Request, Response
 from assay.models.http.adapt import AdaptedEndpoint, Body, without
 from assay.models.http.client import HttpEndpoint
-from assay.models.http.dialect import DialectParams, is_plain, parts_of, split_system
+from assay.models.http.dialect import DialectParams, content_parts, is_plain, split_system
 from assay.models.http.errors import bad_reply, error_kind, refusal
 from assay.models.http.openai_format import read_cost, read_usage, request_headers
 from assay.models.http.vendor import OPENAI, key_headers, vendor_url
@@ -85,7 +85,7 @@ def _content(message: dict[str, Any]) -> str | list[dict[str, Any]]:
     kind = "output_text" if message["role"] == "assistant" else "input_text"
     return [
         {"type": "input_image", "image_url": part.image} if part.image else {"type": kind, "text": part.text}
-        for part in parts_of(message, OPENAI.name)
+        for part in content_parts(message, OPENAI.name)
     ]
 
 

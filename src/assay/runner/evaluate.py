@@ -34,9 +34,9 @@ from assay.runner.opening import open_suite
 from assay.runner.results import Run
 from assay.runner.runner import Runner
 from assay.suites.evaluate.options import EvaluateOptions
-from assay.suites.evaluate.rows import RowSource, read_rows
+from assay.suites.evaluate.rows import SampleSource, read_rows
 from assay.suites.evaluate.scorers import AnswerJudge, NamedMetric, OwnScorer, Rubric, ScorerLike
-from assay.suites.evaluate.suite import EvaluateSuite, SubjectParts
+from assay.suites.evaluate.suite import EvaluateSuite, SubjectSpec
 from assay.usercode import user_function
 from assay.usercode.model_args import with_options_of_arguments
 from assay.usercode.source import describe_callable, parameters_of
@@ -47,7 +47,7 @@ PromptLike = str | Callable[..., Any]
 
 
 def evaluate(  # noqa: PLR0913 - one parameter for each option
-    rows: RowSource,
+    rows: SampleSource,
     *,
     answer: AnswerFunction | Mapping[str, AnswerFunction] | None = None,
     model: ModelLike | Mapping[str, ModelLike] | None = None,
@@ -164,7 +164,7 @@ def evaluate(  # noqa: PLR0913 - one parameter for each option
 
 
 async def aevaluate(  # noqa: PLR0913 - the parameters of `evaluate`
-    rows: RowSource,
+    rows: SampleSource,
     *,
     answer: AnswerFunction | Mapping[str, AnswerFunction] | None = None,
     model: ModelLike | Mapping[str, ModelLike] | None = None,
@@ -267,7 +267,7 @@ def _open(values: dict[str, Any]) -> Runner:
         raise UsageError(f"gen_kwargs and model_args take values of JSON only: {error}") from None
 
 
-def _function_models(suite: EvaluateSuite, subjects: Mapping[str, SubjectParts]) -> dict[str, Model]:
+def _function_models(suite: EvaluateSuite, subjects: Mapping[str, SubjectSpec]) -> dict[str, Model]:
     """Return the user's functions that are models, by role. Each is one as with `--model python/FILE.py:function`."""
     models: dict[str, Model] = {}
     for subject, parts in subjects.items():
@@ -287,7 +287,7 @@ def _name_subjects(
     answer: AnswerFunction | Mapping[str, AnswerFunction] | None,
     model: ModelLike | Mapping[str, ModelLike] | None,
     prompt: PromptLike | Mapping[str, PromptLike] | None,
-) -> dict[str, SubjectParts]:
+) -> dict[str, SubjectSpec]:
     """Return the subjects by name. Raises UsageError if more than one of the three is a mapping."""
     mappings = [each for each in (answer, model, prompt) if isinstance(each, Mapping)]
     if len(mappings) > 1:
@@ -305,12 +305,12 @@ def _name_subjects(
         name = describe_callable(answer) if callable(answer) else ""
         if not name:
             name = model if isinstance(model, str) else describe_callable(model)  # type: ignore[arg-type]
-        return {name: SubjectParts(answer, model, prompt)}  # type: ignore[arg-type]  # none is a mapping
+        return {name: SubjectSpec(answer, model, prompt)}  # type: ignore[arg-type]  # none is a mapping
     if not mappings[0]:
         raise UsageError("nothing is evaluated: the mapping of names is empty")
     subjects = {}
     for name in mappings[0]:
-        subjects[str(name)] = SubjectParts(
+        subjects[str(name)] = SubjectSpec(
             answer[name] if isinstance(answer, Mapping) else answer,
             model[name] if isinstance(model, Mapping) else model,
             prompt[name] if isinstance(prompt, Mapping) else prompt,
@@ -349,7 +349,7 @@ def _names(value: str | Sequence[str]) -> list[str]:
     return [value] if isinstance(value, str) and value else list(value)
 
 
-def _describe(parts: SubjectParts) -> str:
+def _describe(parts: SubjectSpec) -> str:
     """Return a short description of a subject, for run.json."""
     if parts.answer is not None:
         return f"{describe_callable(parts.answer)}()"

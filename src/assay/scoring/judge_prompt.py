@@ -57,8 +57,8 @@ class JudgePrompt(ABC, Generic[QuestionT]):
         """The version of the prompt, and the sha256 of its file."""
         return prompts.fingerprint(self._prompt.stem, self._prompt)
 
-    def parts(self, question: QuestionT) -> Sequence[QuestionT]:
-        """Split the question into parts that each fit into one prompt. Its labels are those of all parts, in order."""
+    def split(self, question: QuestionT) -> Sequence[QuestionT]:
+        """Split the question into ones that each fit into a prompt. Its labels are those of all of them, in order."""
         return [question]
 
     def messages(self, question: QuestionT) -> list[dict[str, Any]]:

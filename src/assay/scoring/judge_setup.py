@@ -1,7 +1,7 @@
 """A prompt of one's own for the judge of answers: `--judge-prompt FILE`.
 
     setup = JudgeSetup(prompt=Path("yes-or-no.txt"))
-    panel = Panel("openai/judge", setup=setup)
+    judge = Judge("openai/judge", setup=setup)
 
 The file has the form of the prompts in `judges/`, or only a text, which is then the user message. It needs the
 placeholders {question}, {reference} and {response}; {evidence} is filled too. The judge may reply with a JSON object

@@ -21,7 +21,7 @@ import math
 from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from assay.core.report import Interval, PairedRow
+from assay.core.report import Interval, PairedMetric
 from assay.scoring.intervals import (
     ROUNDING,
     Bounds,
@@ -168,10 +168,10 @@ def _correlation(base: NDArray[Any], new: NDArray[Any]) -> float | None:
     return max(-1.0, min(1.0, float((base * new).sum()) / math.sqrt(scale)))
 
 
-def fill_row(row: PairedRow, result: Paired) -> None:
+def fill_metric(row: PairedMetric, result: Paired) -> None:
     """Write the numbers of a result into a row of a comparison table, and its verdict.
 
-    The verdict is that of a row on its own. `adjust_rows` decides again for several rows.
+    The verdict is that of a row on its own. `adjust_metrics` decides again for several rows.
     """
     row.n, row.clusters, row.base, row.new = result.n, result.clusters, result.base, result.new
     row.difference, row.stderr = result.difference, result.stderr
@@ -188,10 +188,10 @@ def fill_row(row: PairedRow, result: Paired) -> None:
         row.wins, row.losses = result.rose, result.fell
     else:
         row.wins, row.losses = result.fell, result.rose
-    adjust_rows([row])
+    adjust_metrics([row])
 
 
-def adjust_rows(rows: Iterable[PairedRow], apart: Collection[str] = ()) -> None:
+def adjust_metrics(rows: Iterable[PairedMetric], apart: Collection[str] = ()) -> None:
     """Adjust the p of rows that are read together by Holm's method, and give them their verdicts.
 
     In a table of fourteen rows without a true difference, some p is below 0.05 in every second comparison. With the
@@ -199,7 +199,7 @@ def adjust_rows(rows: Iterable[PairedRow], apart: Collection[str] = ()) -> None:
     metrics in `apart` are further groups of their own. The verdict is "better" or "worse" if the adjusted p is below
     0.05, "equal" if no pair differs, else "unclear".
     """
-    families: dict[tuple[bool, bool], list[PairedRow]] = {}
+    families: dict[tuple[bool, bool], list[PairedMetric]] = {}
     for row in rows:
         row.verdict = "equal" if row.n and row.ties == row.n else "unclear"
         if row.p is not None:

@@ -4,7 +4,7 @@ There are six kinds of question. A question contains the items to be judged and 
 use. A verdict has one label for each item, in order:
 
     question = RecallQuestion(points=("Ada moved.", "Bob has a dog."), updates=(True, False), texts=memories)
-    verdict = await panel.verdict(question, ctx)
+    verdict = await judge.verdict(question, ctx)
     verdict.labels  # ("covered", "missed")
 
 A reply that cannot be read gives an invalid verdict without labels. The labels are never guessed, and an invalid

@@ -70,7 +70,7 @@ def save_calibration(calibration: Calibration) -> str:
     labels of people or votes. An incomplete calibration is not saved, because
     all later reports would show its numbers for the judge.
     """
-    if missing := calibration.parts_missing:
+    if missing := calibration.reasons_incomplete:
         return f"The calibration is not saved, because it leaves out rows ({', '.join(missing)})."
     name = _file_name(calibration.judge, calibration.fingerprint, calibration.kind)
     path = calibration_folder() / (f"{CONSTRUCTED}{name}" if calibration.constructed else name)

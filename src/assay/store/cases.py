@@ -173,12 +173,12 @@ class RunCases:
     def _ends_by_scores(self, name: str) -> list[End]:
         """Return the cases whose scores have this id, part or label. Reads the scores of all cases, so it is slow."""
         ends = []
-        for view in self:
-            names = {str(view.id)}
-            for score in view.scores:
+        for case in self:
+            names = {str(case.id)}
+            for score in case.scores:
                 names |= {score.part, score.label}
-            if name in names or name in {f"{view.end.set}/{each}" for each in names}:
-                ends.append(view.end)
+            if name in names or name in {f"{case.end.set}/{each}" for each in names}:
+                ends.append(case.end)
         return ends
 
 

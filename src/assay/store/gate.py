@@ -24,10 +24,10 @@ from assay.core.errors import UsageError, unknown
 from assay.core.judges import JudgeInfo
 from assay.core.no_answer import has_no_answer
 from assay.core.registry import short
-from assay.core.report import CaseCounts, Entry, Interval, Metric, PairedRow, Report
+from assay.core.report import CaseCounts, Entry, Interval, Metric, PairedMetric, Report
 from assay.journal.integrity import intact_index
 from assay.store.comparison import Comparison, compare
-from assay.store.comparison.rows import IN_BOTH, is_sum_row
+from assay.store.comparison.paired_metrics import IN_BOTH, is_sum_row
 from assay.store.judges import kappa_problem, with_calibration
 from assay.store.metric_names import find_metrics, full_name
 from assay.store.runs import RunState, finished_run, split_subject
@@ -230,7 +230,7 @@ def _decide_drops(
         yield JudgedDecision(decision, [judge for judge in judges if row.metric in judge.metrics])
 
 
-def _is_whole(comparison: Comparison, row: PairedRow) -> bool:
+def _is_whole(comparison: Comparison, row: PairedMetric) -> bool:
     """Return whether the pairs of a row are all cases of both sides, except those that count on neither side."""
     if comparison.only_base.count or comparison.only_new.count:
         return False
@@ -303,7 +303,7 @@ def _side(value: float, threshold: float) -> str:
     return f"{'above' if value > threshold else 'below'} {threshold:g}"
 
 
-def decide_drop(most: float, name: str, row: PairedRow, *, point: bool, is_whole: bool) -> Decision:
+def decide_drop(most: float, name: str, row: PairedMetric, *, point: bool, is_whole: bool) -> Decision:
     """Compare a paired difference with the largest drop that is allowed. If lower is better, a rise is the drop.
 
     `is_whole`: the pairs are all cases of both sides, so that equal pairs mean an unchanged system.
@@ -392,7 +392,7 @@ def _add_cases_needed(decision: Decision, threshold: float, clusters: int | None
 # Names
 
 
-def _find_rows(names: Sequence[str], comparison: Comparison, report: Report) -> list[PairedRow]:
+def _find_rows(names: Sequence[str], comparison: Comparison, report: Report) -> list[PairedMetric]:
     """Return the rows of a comparison that decide: those that `names` fit, else those of the report's first metrics.
 
     A metric without a set means its row over all sets, if there is one, else its rows of all sets.
@@ -418,7 +418,7 @@ def _find_rows(names: Sequence[str], comparison: Comparison, report: Report) -> 
     return matches
 
 
-def _sum_rows(rows: list[PairedRow]) -> list[PairedRow]:
+def _sum_rows(rows: list[PairedMetric]) -> list[PairedMetric]:
     """Return the rows over all sets, and the rows of the metrics that have none."""
     sums = {(row.metric, row.part) for row in rows if is_sum_row(row, rows)}
     return [row for row in rows if not row.set or (row.metric, row.part) not in sums]

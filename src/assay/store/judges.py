@@ -9,7 +9,7 @@ import msgspec
 from assay.core.errors import UsageError
 from assay.core.hashing import fingerprint as fingerprint_of
 from assay.core.judges import ANSWER, RUBRIC, Calibration, JudgeInfo
-from assay.scoring.panel import Panel, judge_file_hash
+from assay.scoring.judge import Judge, judge_file_hash
 from assay.store.calibrations import Warn, describe_kappa, describe_labels, find_calibration
 
 _KIND_WORDS = {ANSWER: "answers", RUBRIC: "rubrics"}
@@ -30,7 +30,7 @@ def with_calibration(judge: JudgeInfo) -> JudgeInfo:
     return msgspec.structs.replace(judge, calibration=calibration_of(judge))
 
 
-def rubric_judge(judge: str, fingerprint: str, metrics: Sequence[str]) -> JudgeInfo:
+def rubric_judge_info(judge: str, fingerprint: str, metrics: Sequence[str]) -> JudgeInfo:
     """Describe a judge of rubrics. `fingerprint` is that of its prompt. Rubrics are judged with one call.
 
     If the judge is a user's file, the fingerprint includes its content: an edited file is another judge.
@@ -47,16 +47,16 @@ def rubric_judge(judge: str, fingerprint: str, metrics: Sequence[str]) -> JudgeI
     )
 
 
-def panel_judge(panel: Panel, metrics: Sequence[str], kind: str = ANSWER) -> JudgeInfo:
+def judge_info(judge: Judge, metrics: Sequence[str], kind: str = ANSWER) -> JudgeInfo:
     """Describe the judge of a run for one kind of question. Each kind has its own prompt and calibration."""
     return JudgeInfo(
-        name=panel.name,
-        id=panel.id,
-        votes=panel.votes,
+        name=judge.name,
+        id=judge.id,
+        votes=judge.votes,
         kind=kind,
-        fingerprint=panel.fingerprint(kind),
+        fingerprint=judge.fingerprint(kind),
         metrics=metrics,
-        prompt_file=panel.prompt_file if kind == ANSWER else "",
+        prompt_file=judge.prompt_file if kind == ANSWER else "",
     )
 
 

@@ -96,9 +96,9 @@ class Answers:
 
     def read(self, place: AnswerPlace) -> GradedAnswer:
         """Return the texts of an answer."""
-        view = self._cases.case(place.position)
-        assert view is not None  # it had ended when the places were listed
-        return self._answers_of(view._replace(calls=self._cases.calls(place.position)))[place.number]
+        case = self._cases.case(place.position)
+        assert case is not None  # it had ended when the places were listed
+        return self._answers_of(case._replace(calls=self._cases.calls(place.position)))[place.number]
 
 
 def choose_answers(
@@ -125,11 +125,11 @@ def choose_answers(
     has_filters = read_info(folder).score_parts == "filters"
     by_score: dict[str, list[AnswerPlace]] = {}
     first_filters: dict[str, dict[str, list[AnswerPlace]]] = {}
-    for view in _drawn(cases, max_cases, seed):
-        end = view.end
+    for case in _drawn(cases, max_cases, seed):
+        end = case.end
         parts: dict[tuple[str, str], str] = {}
         metrics: set[str] = set()
-        for number, answer in enumerate(answers_of(view)):
+        for number, answer in enumerate(answers_of(case)):
             part, name = answer.part, answer.metric
             if has_filters:
                 # Filters that show the same text are about one answer, which a person labels once.
@@ -170,9 +170,9 @@ def _drawn(cases: RunCases, max_cases: int | None, seed: int) -> Iterator[Stored
         yield from cases
         return
     for position in sorted(Random(seed).sample(positions, max_cases)):  # noqa: S311 - a sample, no secret
-        view = cases.case(position)
-        if view is not None:
-            yield view
+        case = cases.case(position)
+        if case is not None:
+            yield case
 
 
 def _judged_metric(folder: Path, metrics: Sequence[str]) -> str:

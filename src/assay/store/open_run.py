@@ -238,10 +238,10 @@ class OpenRun:
     def case(self, index: int) -> StoredCase:
         """Return a case with its calls. Raises UsageError if the run has no case of this number that has ended."""
         cases = self.cases()
-        view = cases.case(index)
-        if view is None:
+        case = cases.case(index)
+        if case is None:
             raise UsageError(f"{self.folder.name} has no case {index} that has ended")
-        return view._replace(calls=cases.calls(index))
+        return case._replace(calls=cases.calls(index))
 
     def end(self, index: int) -> End:
         """Return how a case of the table ended. Reads one line."""

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from markupsafe import Markup
 
-from assay.core.report import Interval, PairedRow
+from assay.core.report import Interval, PairedMetric
 
 _WIDTH, _HEIGHT = 160, 14
 
@@ -48,7 +48,7 @@ def test_bars(values: Sequence[float | None]) -> Markup:
     )
 
 
-def difference_scale(rows: Sequence[PairedRow]) -> float:
+def difference_scale(rows: Sequence[PairedMetric]) -> float:
     """Return the largest bound among some differences, for the axis that they share."""
     bounds = [abs(bound) for row in rows for bound in (row.interval or ())]
     bounds += [abs(row.difference) for row in rows if row.difference is not None]

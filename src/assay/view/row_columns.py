@@ -23,7 +23,7 @@ from assay.store.row_table import RowTable, TableRow
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-Cell = str | float | tuple[str, ...] | None
+RowCell = str | float | tuple[str, ...] | None
 """A text, a number, or tags. None was not measured."""
 
 # Characters of a text in the table.
@@ -111,9 +111,9 @@ def row_cells(
     rows: Sequence[TableRow],
     columns: Sequence[RowColumn],
     are_failed: Sequence[bool],
-) -> list[list[Cell]]:
+) -> list[list[RowCell]]:
     """Return the cells of each row. `rows` are those at these positions of the table."""
-    cells: list[list[Cell]] = [[] for _ in rows]
+    cells: list[list[RowCell]] = [[] for _ in rows]
     for column in columns:
         if column.kind in ("metric", "cost"):
             for line, value in zip(cells, table.column(column.name)[positions].tolist(), strict=True):
@@ -126,7 +126,7 @@ def row_cells(
     return cells
 
 
-def _cell(pages: SuitePages, column: str, row: TableRow, *, is_failed: bool) -> Cell:
+def _cell(pages: SuitePages, column: str, row: TableRow, *, is_failed: bool) -> RowCell:
     end, scores = row.end, [score for score in row.scores if not score.interim]
     match column:
         case "index":

@@ -202,17 +202,17 @@ def test_a_prompt_stays_within_its_budget() -> None:
 def test_many_things_are_judged_in_parts() -> None:
     """The parts in a row are the whole, whatever a part holds besides."""
     texts = tuple(map(str, range(500)))
-    parts = wording("correctness").parts(CorrectnessQuestion(("p",), ("k",), texts))
+    parts = wording("correctness").split(CorrectnessQuestion(("p",), ("k",), texts))
     assert [len(part.texts) for part in parts] == [40] * 12 + [20]
     assert sum((part.texts for part in parts), ()) == texts
     assert all((part.points, part.earlier_points) == (("p",), ("k",)) for part in parts)
     updates = tuple(number % 3 == 0 for number in range(500))
-    parts = wording("recall").parts(RecallQuestion(texts, updates, ("t",)))
+    parts = wording("recall").split(RecallQuestion(texts, updates, ("t",)))
     assert sum((part.updates for part in parts), ()) == updates
     assert sum((part.points for part in parts), ()) == texts
-    parts = wording("evidence").parts(EvidenceQuestion(texts, ("t",)))
+    parts = wording("evidence").split(EvidenceQuestion(texts, ("t",)))
     assert sum((part.evidence for part in parts), ()) == texts
-    assert all(len(wording(kind).parts(one)) == 1 for kind, one in EXAMPLES.items())
+    assert all(len(wording(kind).split(one)) == 1 for kind, one in EXAMPLES.items())
 
 
 @pytest.mark.parametrize("kind", KINDS)

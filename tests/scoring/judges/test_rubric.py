@@ -16,7 +16,7 @@ from assay.core.errors import ModelError
 from assay.core.roles import Connection
 from assay.core.types import Failure, Request, Response
 from assay.models.script import ScriptModel
-from assay.scoring.judges import JudgeVerdict, rubric
+from assay.scoring.judges import RubricVerdict, rubric
 from assay.scoring.judges.rubric import RubricJudge, read_verdict
 
 
@@ -48,7 +48,7 @@ class Scripted:
         return await self.model.send(request, 1234)
 
 
-def judged(asker: Any, text: str = "Hello", reference: str | None = None) -> JudgeVerdict:
+def judged(asker: Any, text: str = "Hello", reference: str | None = None) -> RubricVerdict:
     return asyncio.run(RubricJudge().judge(asker, "It greets.", text, reference))
 
 
@@ -75,7 +75,7 @@ def asked(text: str, reference: str | None = None) -> list[str]:
 )
 def test_a_verdict_is_one_json_object(reply: str, passed: bool, reason: str) -> None:
     """A code fence around it is allowed."""
-    assert judged(Replying(reply)) == JudgeVerdict(passed, reason, "scored")
+    assert judged(Replying(reply)) == RubricVerdict(passed, reason, "scored")
 
 
 @pytest.mark.parametrize(
@@ -168,7 +168,7 @@ class Declining(Replying):
 @pytest.mark.parametrize("kind", ["refusal", "context_overflow"])
 def test_what_the_judge_declines_is_invalid(kind: str) -> None:
     """A refusal would repeat in every start of the run, so the verdict is invalid and the call is not a failure."""
-    assert judged(Declining(kind)) == JudgeVerdict(None, "no verdict: told so", "invalid")
+    assert judged(Declining(kind)) == RubricVerdict(None, "no verdict: told so", "invalid")
 
 
 @pytest.mark.parametrize("kind", ["rate_limited", "user_code"])
@@ -182,7 +182,7 @@ def test_a_recorded_model_judges(tmp_path: Path) -> None:
     """Through a real provider; what it fails to answer is the engine's to decide."""
     replies = tmp_path / "replies.jsonl"
     replies.write_text(json.dumps({"text": '{"reason": "ok", "passed": true}'}) + "\n")
-    assert judged(Scripted(replies)) == JudgeVerdict(passed=True, reason="ok")
+    assert judged(Scripted(replies)) == RubricVerdict(passed=True, reason="ok")
     replies.write_text(json.dumps({"error": "overloaded"}) + "\n")
     with pytest.raises(ModelError) as raised:
         judged(Scripted(replies))

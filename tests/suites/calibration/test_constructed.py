@@ -17,7 +17,7 @@ from benchmarks.labelled.kinds import labelled_questions
 
 import assay
 from assay.core.judges import BUILT_IN
-from assay.scoring.panel import Panel
+from assay.scoring.judge import Judge
 from assay.scoring.questions import KINDS
 from assay.store.calibrations import find_calibration, list_calibrations
 from assay.suites.calibration.labels import read_labels
@@ -134,12 +134,12 @@ def test_labels_of_people_come_before_the_constructed_set(tmp_path: Path, monkey
     """In whichever order they are calibrated. Both stay."""
     monkeypatch.chdir(tmp_path)
     labels = write(Path("own.jsonl"), [answer(n, right=n % 2 == 0) for n in range(6)])
-    panel = Panel("offline")
+    judge = Judge("offline")
     for name in (labels, BUILT_IN, labels):
         assay.run(assay.spec("calibration", labels=name, judge="offline", output_dir="out"))
-        found = find_calibration("offline", panel.fingerprint("answer"))
+        found = find_calibration("offline", judge.fingerprint("answer"))
         assert found is not None
         assert found.labels == "own.jsonl"
-    update = find_calibration("offline", panel.fingerprint("update"), "update")
+    update = find_calibration("offline", judge.fingerprint("update"), "update")
     assert update is not None
     assert update.constructed

@@ -11,7 +11,7 @@ import pytest
 import assay
 from assay.core.errors import InputError
 from assay.core.judges import Calibration, Share
-from assay.scoring.panel import Panel
+from assay.scoring.judge import Judge
 from assay.scoring.questions import (
     COVERED,
     KINDS,
@@ -181,9 +181,9 @@ def test_one_file_calibrates_several_kinds() -> None:
     assert [found[kind].overall.n for kind in found] == [4, 2, 1]
     assert found["recall"].overall.false_accepts == Share(1, 1)
     assert found["recall"].verdicts == {"covered": {"covered": 1}, "missed": {"covered": 1}}
-    panel = Panel("offline")
+    judge = Judge("offline")
     for kind, calibration in found.items():
-        assert find_calibration("offline", panel.fingerprint(kind), kind) == calibration
+        assert find_calibration("offline", judge.fingerprint(kind), kind) == calibration
     saved = json.loads(Path("saved.json").read_text())
     assert saved == json.loads((run.folder / "calibration.json").read_text())
     assert [each["kind"] for each in saved] == list(found)
@@ -270,9 +270,9 @@ def test_limits_count_for_the_kinds_that_they_cut() -> None:
     rows = [answer(n, right=n % 2 == 0) for n in range(4)] + [ROWS["recall"], ROWS["recall"] | {"id": 2}]
     found = by_kind(calibrate(rows, limit=5))
     assert (found["answer"].left_out, found["recall"].left_out) == ({}, {"beyond --limit": 2})
-    panel = Panel("offline")
-    assert find_calibration("offline", panel.fingerprint("answer")) == found["answer"]
-    assert find_calibration("offline", panel.fingerprint("recall"), "recall") != found["recall"]
+    judge = Judge("offline")
+    assert find_calibration("offline", judge.fingerprint("answer")) == found["answer"]
+    assert find_calibration("offline", judge.fingerprint("recall"), "recall") != found["recall"]
 
 
 def test_every_kind_can_be_labelled() -> None:

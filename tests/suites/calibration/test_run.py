@@ -14,8 +14,8 @@ import assay
 from assay.core.errors import InputError, UsageError
 from assay.core.judges import RUBRIC, Calibration, Share
 from assay.runner.rescore import rescore
+from assay.scoring.judge import Judge
 from assay.scoring.judges.rubric import RubricJudge
-from assay.scoring.panel import Panel
 from assay.scoring.questions import (
     CORRECT,
     HALLUCINATION,
@@ -84,7 +84,7 @@ def test_the_offline_judge_makes_no_calls() -> None:
     assert result.among_votes is not None
     assert (result.among_votes.rows, result.among_votes.unanimous) == (1, 0)
     assert json.loads((run.folder / "calibration.json").read_text())["overall"]["n"] == 12
-    assert find_calibration("offline", Panel("offline").fingerprint("answer")) == result
+    assert find_calibration("offline", Judge("offline").fingerprint("answer")) == result
 
 
 def test_disagreements_are_shown_with_the_judges_reason() -> None:
@@ -162,7 +162,7 @@ def test_a_limited_calibration_is_not_stored() -> None:
     """It covers only some rows, and a notice says so."""
     run = calibrate([answer(n, right=n % 2 == 0) for n in range(6)], limit=2)
     assert (found_in(run).overall.n, found_in(run).left_out) == (2, {"beyond --limit": 4})
-    assert find_calibration("offline", Panel("offline").fingerprint("answer")) != found_in(run)
+    assert find_calibration("offline", Judge("offline").fingerprint("answer")) != found_in(run)
 
 
 def test_cluster_selects_rows() -> None:
@@ -170,7 +170,7 @@ def test_cluster_selects_rows() -> None:
     rows = [answer(n, right=n % 2 == 0, sample_id=f"c{n % 3}") for n in range(9)]
     result = found_in(calibrate(rows, cluster=["c0,c2"]))
     assert (result.overall.n, result.overall.clusters, result.left_out) == (6, 2, {"of other clusters": 3})
-    assert find_calibration("offline", Panel("offline").fingerprint("answer")) == result
+    assert find_calibration("offline", Judge("offline").fingerprint("answer")) == result
     with pytest.raises(UsageError, match="no cluster named 'c4'"):
         calibrate(rows, cluster=["c4"])
 

@@ -21,7 +21,7 @@ from assay.suites.hop.solver import call_function
 from assay.suites.hop.sync_session import SyncSession
 from assay.usercode.errors import UserCodeError
 
-from support.hop_lab import RUN, VERIFY, HopLab, Telling, result
+from support.hop_case import RUN, VERIFY, HopCase, Telling, result
 
 FIELDS = {"a": 1, "b": 2}
 
@@ -37,7 +37,7 @@ def test_an_async_function_that_takes_too_long_is_cancelled(tmp_path: Path) -> N
             cleaned.append("yes")
 
     with pytest.raises(UserCodeError) as raised:
-        HopLab(tmp_path, Telling(result("x"))).call(hang, FIELDS, 0.02)
+        HopCase(tmp_path, Telling(result("x"))).call(hang, FIELDS, 0.02)
     found = raised.value
     assert (found.kind, found.message) == ("timeout", "it took longer than 0.02 s")
     assert cleaned == ["yes"]
@@ -54,7 +54,7 @@ def test_asyncio_logs_nothing_about_a_function_that_ignores_its_cancellation(
                 await asyncio.sleep(30)
 
     with pytest.raises(UserCodeError):
-        HopLab(tmp_path, Telling(result("x"))).call(stubborn, FIELDS, 0.02)
+        HopCase(tmp_path, Telling(result("x"))).call(stubborn, FIELDS, 0.02)
     gc.collect()  # the task is pending, and its loop is closed
     assert caplog.messages == []
 
@@ -76,7 +76,7 @@ def test_an_async_function_that_will_not_end_is_left_and_asks_nothing_more(
 
     run = Telling(result("x"))
     with pytest.raises(UserCodeError) as raised:
-        HopLab(tmp_path, run).call(stubborn, {"a": 1}, 0.02)
+        HopCase(tmp_path, run).call(stubborn, {"a": 1}, 0.02)
     assert raised.value.kind == "timeout"
     assert after[0][0] == "FAIL"
     assert run.asked == []
@@ -113,7 +113,7 @@ def test_what_a_left_function_waits_for_is_given_up(tmp_path: Path) -> None:
         assert await watcher.run(lambda: done.wait(20))
 
     run = Silent()
-    asyncio.run(HopLab(tmp_path, run).start(solve))
+    asyncio.run(HopCase(tmp_path, run).start(solve))
     assert heard == ["CancelledError", "FAIL"]
     assert len(run.asked) == 1
 
@@ -138,7 +138,7 @@ def test_hung_functions_leave_room_for_all_others(tmp_path: Path) -> None:
         assert [each.kind for each in hung if isinstance(each, UserCodeError)] == ["timeout"] * 7
         return len(await asyncio.gather(*(call(meet, 30) for _ in range(3))))
 
-    assert asyncio.run(HopLab(tmp_path, Telling("x")).start(solve)) == 3
+    assert asyncio.run(HopCase(tmp_path, Telling("x")).start(solve)) == 3
     gate.set()
 
 
@@ -160,7 +160,7 @@ def test_twenty_sleeping_functions_run_side_by_side(tmp_path: Path) -> None:
         work = [call_function(sleep, Session(ctx, RUN, VERIFY), {}, pool, 30) for _ in range(20)]
         await asyncio.gather(*work)
 
-    asyncio.run(HopLab(tmp_path, Telling(result("x"))).start(solve))
+    asyncio.run(HopCase(tmp_path, Telling(result("x"))).start(solve))
     assert len(spans) == 20
     assert max(began for began, _ in spans) < min(ended for _, ended in spans)
 
@@ -185,7 +185,7 @@ def test_a_sync_session_works_from_any_thread_of_the_function(tmp_path: Path) ->
             "failure": session.failure,
         }
 
-    told = HopLab(tmp_path, Telling(result("True"))).call(function)[0].value
+    told = HopCase(tmp_path, Telling(result("True"))).call(function)[0].value
     assert told["told"] == [["OK", "True"]] * 5
     assert told["chat"] == result("True")
     assert told["url"] == "http://127.0.0.1:"
@@ -200,7 +200,7 @@ def test_a_sync_session_in_the_watcher_thread_says_what_is_wrong(tmp_path: Path)
         with pytest.raises(RuntimeError, match="use the async one"):
             blocking.hop_get("x")
 
-    HopLab(tmp_path, Telling("x")).session(work)
+    HopCase(tmp_path, Telling("x")).session(work)
 
 
 def stopped(session: Any, row: Any) -> Any:
@@ -218,12 +218,12 @@ def test_what_stops_the_run_is_nobodys_result(tmp_path: Path) -> None:
         sessions = Session(ctx, RUN, VERIFY)
         return await call_function(two, sessions, {}, DaemonPool(1, "t", replaces=True), 20)
 
-    lab = HopLab(tmp_path, Telling(result("x")))
+    lab = HopCase(tmp_path, Telling(result("x")))
     with pytest.raises(StopRun, match="--max-calls"):
         asyncio.run(lab.start(solve, max_calls=1))
     (tmp_path / "b").mkdir()
     with pytest.raises(StopRun, match="enough"):
-        HopLab(tmp_path / "b", Telling("x")).call(stopped)
+        HopCase(tmp_path / "b", Telling("x")).call(stopped)
 
 
 def test_a_failed_call_that_the_function_lets_through_stays_one(tmp_path: Path) -> None:
@@ -241,7 +241,7 @@ def test_a_failed_call_that_the_function_lets_through_stays_one(tmp_path: Path) 
             raise ValueError("mine") from error
 
     with pytest.raises(ModelError) as raised:
-        HopLab(tmp_path, Telling(overloaded)).call(plain)
+        HopCase(tmp_path, Telling(overloaded)).call(plain)
     assert raised.value.failure == overloaded
 
     async def solve(ctx: Context) -> Any:
@@ -250,7 +250,7 @@ def test_a_failed_call_that_the_function_lets_through_stays_one(tmp_path: Path) 
 
     (tmp_path / "b").mkdir()
     with pytest.raises(UserCodeError):
-        asyncio.run(HopLab(tmp_path / "b", Telling(overloaded)).start(solve))
+        asyncio.run(HopCase(tmp_path / "b", Telling(overloaded)).start(solve))
     assert seen[0].failure == overloaded
 
 
@@ -260,5 +260,5 @@ def test_the_status_of_a_pair_comes_out(tmp_path: Path) -> None:
     async def function(session: Session, row: Any) -> Any:
         return await session.hop_get("x", verifier=lambda *_: ("FAIL", "never"), hop_retry=1)
 
-    returned, _ = HopLab(tmp_path, Telling(result({"a": 1}))).call(function)
+    returned, _ = HopCase(tmp_path, Telling(result({"a": 1}))).call(function)
     assert returned == ("FAIL", '"never"', "never")

@@ -12,7 +12,7 @@ import pytest
 
 import assay
 from assay.core.errors import InputError, UsageError
-from assay.core.report import PairedRow
+from assay.core.report import PairedMetric
 from assay.hop import analyse
 from assay.journal.folder import write_summary
 from assay.runner import api
@@ -380,7 +380,7 @@ def hop(n, session):
     assert stable(figures) == stable(numbers(run.report))
     assert figures["a"]["errors"] == 4
     (ours,) = api.compare([f"{run.folder}@a", f"{run.folder}@b"]).comparisons
-    theirs = msgspec.convert(figures["b"]["compared_with"]["a"], PairedRow)
+    theirs = msgspec.convert(figures["b"]["compared_with"]["a"], PairedMetric)
     assert {**msgspec.to_builtins(ours.rows[0]), "set": ""} == msgspec.to_builtins(theirs)
     assert figures["a"]["operators"] == {"work": {"calls": 28, "ok": 28, "retries": 28}}
 

@@ -14,13 +14,13 @@ import pytest
 
 from assay.usercode.errors import UserCodeError
 
-from support.hop_lab import HopLab, Telling, result
+from support.hop_case import HopCase, Telling, result
 
 FIELDS = {"a": 1, "b": 2}
 
 
 def called(folder: Path, function: Callable[..., Any], fields: dict[str, Any] | None = None) -> Any:
-    return HopLab(folder, Telling(result("x"))).call(function, fields or FIELDS)[0].value
+    return HopCase(folder, Telling(result("x"))).call(function, fields or FIELDS)[0].value
 
 
 def kind(session: Any) -> str:
@@ -172,7 +172,7 @@ def test_the_input_is_the_functions_own(tmp_path: Path) -> None:
 
 def failed(folder: Path, function: Callable[..., Any]) -> UserCodeError:
     with pytest.raises(UserCodeError) as raised:
-        HopLab(folder, Telling(result("x"))).call(function, FIELDS)
+        HopCase(folder, Telling(result("x"))).call(function, FIELDS)
     return raised.value
 
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from assay.suites.hop.batch_lines import view_record
 from assay.suites.hop.contract import Contract
-from assay.suites.hop.records import view_record
 from assay.suites.hop.rows import RowFile, read_rows
 
 from support.hop_document import FLAT_SHORT, GENERAL, META, RESULT, VERIFY, VIEW, VIEW_SHORT

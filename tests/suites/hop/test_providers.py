@@ -20,7 +20,7 @@ from assay.suites.hop.session import Session
 from assay.suites.hop.solver import call_function
 from assay.suites.hop.sync_session import SyncSession
 
-from support.hop_lab import RUN, VERIFY, HopLab, Telling, result
+from support.hop_case import RUN, VERIFY, HopCase, Telling, result
 
 MODEL = """
 import json
@@ -53,7 +53,7 @@ def test_a_python_model_runs_and_a_recorded_one_verifies(tmp_path: Path) -> None
         lines.append(json.dumps({"messages": said, "text": json.dumps({"verdict": verdict, "reason": "known"})}))
     (tmp_path / "verdicts.jsonl").write_text("\n".join(lines))
     run = connect("python", f"{tmp_path / 'model.py'}:answer")
-    lab = HopLab(tmp_path / "run", run, connect("script", tmp_path / "verdicts.jsonl"))
+    lab = HopCase(tmp_path / "run", run, connect("script", tmp_path / "verdicts.jsonl"))
     returned, _ = lab.call(capital, {"country": "France"})
     assert returned.value == {"status": "OK", "capital": "Paris", "retries": 1}
     assert len(lab.calls()) == 4
@@ -71,7 +71,7 @@ def test_a_row_that_was_stopped_asks_only_for_the_rest(tmp_path: Path, most: int
         return await call_function(function, Session(ctx, RUN, VERIFY), {}, pool, 20)
 
     run, verify = Telling(result("True")), Telling('{"agrees": true, "verdict": "OK"}')
-    lab = HopLab(tmp_path, run, verify)
+    lab = HopCase(tmp_path, run, verify)
     if most < 7:
         with pytest.raises(StopRun):
             asyncio.run(lab.start(solve, max_calls=most))

@@ -12,8 +12,8 @@ import pytest
 from assay.core.protocols import ScorerInput
 from assay.core.types import Case, End
 from assay.files.redact import Redactor
-from assay.suites.hop.files import PartialFile, ResultFile
-from assay.suites.hop.records import result_file_name
+from assay.suites.hop.batch_lines import result_file_name
+from assay.suites.hop.result_file import PartialFile, ResultFile
 from assay.suites.hop.rows import HopRow
 from assay.suites.hop.store.audit import Audit
 

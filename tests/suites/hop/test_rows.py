@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from assay.core.errors import InputError
+from assay.suites.hop.batch_lines import view_record
 from assay.suites.hop.contract import Contract, OutputField
-from assay.suites.hop.records import view_record
 from assay.suites.hop.rows import HopRow, HopRows, read_rows
 
 from support.hop_rows import CONTRACT, META, OBSERVED, errors, file, read, row, warnings

@@ -18,7 +18,7 @@ from assay.suites.hop import reply_formats as formats
 from assay.suites.hop.reply_formats import tools_by_name
 from assay.suites.hop.session import ModelSide, Session
 
-from support.hop_lab import VERIFY, HopLab, Telling, result
+from support.hop_case import VERIFY, HopCase, Telling, result
 
 
 class Held(Telling):
@@ -61,11 +61,11 @@ def test_every_operator_and_verifier_sends_the_schema_of_its_reply(tmp_path: Pat
         await session.hop_judge("b", verifier="cross")
         await session.model.chat("c")
 
-    HopLab(tmp_path / "both", run, verify).session(work)
+    HopCase(tmp_path / "both", run, verify).session(work)
     assert schemas_of(run) == [formats.result_schema(Literal["True"]), formats.judgement_schema(), None]
     assert schemas_of(verify) == [formats.VERDICT_SCHEMA, *[formats.vote_schema("True")] * 3]
     run, plain = Held(result("True")), Telling('{"verdict": "OK", "agrees": true}')
-    HopLab(tmp_path / "one", run, plain).session(work)
+    HopCase(tmp_path / "one", run, plain).session(work)
     assert schemas_of(plain) == [None] * 4
 
 
@@ -77,7 +77,7 @@ def test_what_the_settings_say_of_an_endpoint_wins(tmp_path: Path, schema: bool)
     async def solve(ctx: Context) -> Any:
         return await Session(ctx, ModelSide("run", {}, schema), VERIFY).hop_get("x", verifier=None)
 
-    asyncio.run(HopLab(tmp_path, run).start(solve))
+    asyncio.run(HopCase(tmp_path, run).start(solve))
     assert [bool(each) for each in schemas_of(run)] == [schema]
 
 
@@ -85,7 +85,7 @@ def test_what_the_settings_say_of_an_endpoint_wins(tmp_path: Path, schema: bool)
 def test_a_form_of_the_users_own_wins(tmp_path: Path, own: dict[str, Any]) -> None:
     """Two at once are refused by endpoints."""
     run = Held(result("x"))
-    HopLab(tmp_path, run).session(lambda session: session.hop_get("x", verifier=None, **own))
+    HopCase(tmp_path, run).session(lambda session: session.hop_get("x", verifier=None, **own))
     assert run.asked[0].params == {"temperature": 0.1, **own}
 
 
@@ -178,7 +178,7 @@ def test_the_embedded_model_is_held_to_every_schema(tmp_path: Path, weights: Pat
             await session.hop_get("When and where?", context, (Year, str), verifier=None, **short),
         ]
 
-    lab = HopLab(tmp_path, model, model)
+    lab = HopCase(tmp_path, model, model)
     lab.session(work)
     for call in lab.calls():
         assert isinstance(json.loads(call["response"]["text"]), dict), call

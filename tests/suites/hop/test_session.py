@@ -17,7 +17,7 @@ from assay.suites.hop.messages import TaskText
 from assay.suites.hop.result import HopStatus
 from assay.suites.hop.session import Session
 
-from support.hop_lab import AGREES, RUN, VERIFY, HopLab, Telling, result
+from support.hop_case import AGREES, RUN, VERIFY, HopCase, Telling, result
 
 MISSING = '{"missing_info": "the year"}'
 FREE = {"format": "a text"}
@@ -34,7 +34,7 @@ def got(folder: Path, run: Telling, verify: Telling, **options: Any) -> tuple[tu
     async def work(session: Session) -> tuple[tuple[str, Any], Session]:
         return await session.hop_get("Find the capital.", "France: Paris.", **options), session
 
-    return HopLab(folder, run, verify).session(work)
+    return HopCase(folder, run, verify).session(work)
 
 
 def test_a_status_equals_its_text() -> None:
@@ -211,7 +211,7 @@ def test_what_stops_the_run_passes_through_an_operator(tmp_path: Path) -> None:
     async def solve(ctx: Context) -> Any:
         return await Session(ctx, RUN, VERIFY).hop_get("x")
 
-    lab = HopLab(tmp_path, Telling(result("x")))
+    lab = HopCase(tmp_path, Telling(result("x")))
     with pytest.raises(StopRun, match="--max-calls"):
         asyncio.run(lab.start(solve, max_calls=1))
     assert isinstance(lab.stopped, StopRun)
@@ -223,14 +223,14 @@ def test_what_stops_the_run_passes_through_an_operator(tmp_path: Path) -> None:
 )
 def test_a_judgement_is_one_of_three_texts(tmp_path: Path, said: Any, told: str) -> None:
     """JSON's truth values become text too."""
-    lab = HopLab(tmp_path, Telling(result(said)))
+    lab = HopCase(tmp_path, Telling(result(said)))
     assert lab.session(lambda session: session.hop_judge("Is it so?")) == ("OK", told)
 
 
 def test_another_judgement_is_asked_again(tmp_path: Path) -> None:
     """It is no result, however sure it sounds."""
     run = Telling(result("maybe"), result(1), result("False"))
-    lab = HopLab(tmp_path, run)
+    lab = HopCase(tmp_path, run)
     assert lab.session(lambda session: session.hop_judge("Is it so?", "ctx")) == ("OK", "False")
     assert 'the result was maybe, not "True"' in run.said(1)
 
@@ -248,7 +248,7 @@ def test_a_plain_call_takes_text_or_messages(tmp_path: Path) -> None:
         assert session.tracer.steps == []
         return said
 
-    lab = HopLab(tmp_path, run)
+    lab = HopCase(tmp_path, run)
     assert lab.session(work) == ["one", "two"]
     assert run.asked[0].messages == [{"role": "user", "content": "hello"}]
     assert run.asked[0].params == {"temperature": 0.1, "stop": ["x"]}
@@ -257,7 +257,7 @@ def test_a_plain_call_takes_text_or_messages(tmp_path: Path) -> None:
 
 def test_a_session_has_an_address_for_foreign_sdks(tmp_path: Path) -> None:
     """It is the run side's model, at the gateway."""
-    lab = HopLab(tmp_path, Telling("x"))
+    lab = HopCase(tmp_path, Telling("x"))
     assert lab.session(lambda session: session.base_url()).startswith("http://127.0.0.1:")
 
 
@@ -269,7 +269,7 @@ def test_a_closed_session_asks_nothing(tmp_path: Path) -> None:
         return await session.hop_get("x")
 
     run = Telling(result("x"))
-    status, told = HopLab(tmp_path, run).session(work)
+    status, told = HopCase(tmp_path, run).session(work)
     assert (status, run.asked) == ("FAIL", [])
     assert "closed" in told
 
@@ -282,7 +282,7 @@ def test_data_cannot_close_its_own_fence(tmp_path: Path) -> None:
         return await session.hop_get("T", hostile)
 
     run = Telling(result("x"))
-    HopLab(tmp_path, run).session(work)
+    HopCase(tmp_path, run).session(work)
     mark = run.said(0).partition("<context ")[2].partition(">")[0]
     assert f"<context {mark}>\n{hostile}\n</context {mark}>" in run.said(0)
 
@@ -305,7 +305,7 @@ def test_a_verifier_is_told_the_whole_of_what_was_asked(tmp_path: Path) -> None:
         await session.hop_judge("It is open.", "It is shut.")
         await session.hop_get("How many?", "Nine.", int)
 
-    HopLab(tmp_path, Telling(result("True"), result(9)), verify).session(work)
+    HopCase(tmp_path, Telling(result("True"), result(9)), verify).session(work)
     assert 'Task: Say "True", "False" or "Uncertain": It is open.' in verify.said(0)
     assert "Task: How many?\nThe result is a whole number.\n" in verify.said(1)
 
@@ -320,7 +320,7 @@ def test_a_reply_without_end_is_told_and_shown_in_part(tmp_path: Path) -> None:
 
 def test_an_unknown_verifier_is_told(tmp_path: Path) -> None:
     """That is wrong use, not a result."""
-    lab = HopLab(tmp_path, Telling("x"))
+    lab = HopCase(tmp_path, Telling("x"))
     with pytest.raises(ValueError, match="there is no verifier 'revers'"):
         lab.session(lambda session: session.hop_get("x", verifier="revers"))
 
@@ -339,7 +339,7 @@ def test_operators_and_verifiers_see_the_feedback_of_a_person(tmp_path: Path) ->
             session = Session(ctx, RUN, VERIFY, feedback=feedback)
             return await session.hop_get("Which year?", "An old text.", str, verifier=check)
 
-        assert asyncio.run(HopLab(tmp_path / str(number), model).start(work)) == ("OK", "2019")
+        assert asyncio.run(HopCase(tmp_path / str(number), model).start(work)) == ("OK", "2019")
         asked.append(model.said(0))
         assert ("公司 A" in seen[0], "An old text." in seen[0]) == (bool(feedback), True)
     assert "person" not in asked[0]

@@ -14,7 +14,7 @@ from assay.suites.hop.reply_formats import tools_by_name
 from assay.suites.hop.session import Session
 from assay.suites.hop.sync_session import SyncSession
 
-from support.hop_lab import HopLab, Telling, result
+from support.hop_case import HopCase, Telling, result
 
 YES, NO = '{"agrees": true}', '{"agrees": false, "reason": "add is for sums"}'
 
@@ -48,7 +48,7 @@ def choice(tool: str, **arguments: Any) -> str:
 TOOLS = [add, wait_for, broken, leaving, leaving_later]
 
 
-def used(lab: HopLab, tools: Any = TOOLS, **options: Any) -> tuple[tuple[str, Any], Session]:
+def used(lab: HopCase, tools: Any = TOOLS, **options: Any) -> tuple[tuple[str, Any], Session]:
     async def work(session: Session) -> tuple[tuple[str, Any], Session]:
         return await session.hop_tool_use("Add 2 and 3.", tools, "numbers", **options), session
 
@@ -58,7 +58,7 @@ def used(lab: HopLab, tools: Any = TOOLS, **options: Any) -> tuple[tuple[str, An
 def test_the_chosen_tool_runs_and_its_result_is_the_result(tmp_path: Path) -> None:
     """Both sides are shown the tools; three votes check the choice."""
     run, verify = Telling(choice("add", a=2, b=3)), Telling(YES)
-    told, session = used(HopLab(tmp_path, run, verify))
+    told, session = used(HopCase(tmp_path, run, verify))
     assert told == ("OK", 5)
     assert "- add(a: int, b: int = 1) -> int: Sum of two numbers." in run.said(0)
     assert "- add(a: int, b: int = 1) -> int: Sum of two numbers." in verify.said(0)
@@ -68,7 +68,7 @@ def test_the_chosen_tool_runs_and_its_result_is_the_result(tmp_path: Path) -> No
 
 def test_an_async_tool_is_awaited(tmp_path: Path) -> None:
     """In the loop's thread."""
-    told, _ = used(HopLab(tmp_path, Telling(choice("wait_for", what="x")), Telling(YES)))
+    told, _ = used(HopCase(tmp_path, Telling(choice("wait_for", what="x")), Telling(YES)))
     assert told == ("OK", ["x", "MainThread"])
 
 
@@ -87,7 +87,7 @@ def test_an_async_tool_is_awaited(tmp_path: Path) -> None:
 def test_a_choice_that_cannot_run_is_asked_again(tmp_path: Path, first: str, why: str, verifier: Any) -> None:
     """Seen without a call, whatever the verifier."""
     run, verify = Telling(first, choice("add", a=2)), Telling(YES)
-    told, session = used(HopLab(tmp_path, run, verify), verifier=verifier)
+    told, session = used(HopCase(tmp_path, run, verify), verifier=verifier)
     assert told == ("OK", 3)
     assert why in run.said(1)
     assert (session.retry_count, len(verify.asked)) == (1, 3 if verifier else 0)
@@ -101,7 +101,7 @@ def test_a_doubtful_choice_never_runs(tmp_path: Path, votes: tuple[str, ...], st
     def act() -> None:
         ran.append("act")
 
-    lab = HopLab(tmp_path, Telling(choice("act")), Telling(*votes))
+    lab = HopCase(tmp_path, Telling(choice("act")), Telling(*votes))
     (told, found), _ = used(lab, [act], hop_retry=1)
     assert (told, ran) == (status, [])
     assert found == {"tool": "act", "arguments": {}} if status == "UNCERTAIN" else "add is for sums" in found
@@ -119,7 +119,7 @@ def test_a_doubtful_choice_never_runs(tmp_path: Path, votes: tuple[str, ...], st
 def test_a_tool_that_raises_is_fail(tmp_path: Path, tool: str, said: str, error: str, sync: bool) -> None:
     """It is not run again, and nobody is asked again."""
     run = Telling(choice(tool))
-    lab = HopLab(tmp_path, run, Telling(YES))
+    lab = HopCase(tmp_path, run, Telling(YES))
     if sync:
         returned, sessions = lab.call(lambda session, _: {"told": session.hop_tool_use("x", TOOLS)})
         told, tracer = tuple(returned.value["told"]), sessions.tracer
@@ -133,13 +133,13 @@ def test_a_tool_that_raises_is_fail(tmp_path: Path, tool: str, said: str, error:
 
 def test_missing_arguments_are_the_models_to_tell(tmp_path: Path) -> None:
     """Nothing runs."""
-    told, _ = used(HopLab(tmp_path, Telling('{"missing_info": "the second number"}')))
+    told, _ = used(HopCase(tmp_path, Telling('{"missing_info": "the second number"}')))
     assert told == ("LACK_OF_INFO", "the second number")
 
 
 def test_tools_may_be_given_by_name(tmp_path: Path) -> None:
     """A name stands for whatever can be called, built-in functions too."""
-    told, _ = used(HopLab(tmp_path, Telling(choice("plus", a=4)), Telling(YES)), {"plus": add, "n": len})
+    told, _ = used(HopCase(tmp_path, Telling(choice("plus", a=4)), Telling(YES)), {"plus": add, "n": len})
     assert told == ("OK", 5)
 
 
@@ -152,7 +152,7 @@ def test_tools_need_names_of_their_own(tools: Any) -> None:
 
 def test_a_sync_tool_runs_in_the_thread_of_a_sync_function(tmp_path: Path) -> None:
     """What belongs to that thread may be used; from an async function it runs beside the loop."""
-    lab = HopLab(tmp_path / "a", Telling(choice("here")), Telling(YES))
+    lab = HopCase(tmp_path / "a", Telling(choice("here")), Telling(YES))
 
     def here() -> str:
         return threading.current_thread().name
@@ -162,7 +162,7 @@ def test_a_sync_tool_runs_in_the_thread_of_a_sync_function(tmp_path: Path) -> No
 
     told = lab.call(function)[0].value
     assert told["tool"] == told["function"] != "MainThread"
-    beside = used(HopLab(tmp_path / "b", Telling(choice("here")), Telling(YES)), [here])[0]
+    beside = used(HopCase(tmp_path / "b", Telling(choice("here")), Telling(YES)), [here])[0]
     assert beside[1] != "MainThread"
 
 
@@ -182,4 +182,4 @@ def test_a_tool_may_ask_and_what_stops_the_run_passes_through(tmp_path: Path) ->
         return first
 
     run = Telling(choice("ask"), "inner reply", choice("stop"))
-    assert HopLab(tmp_path, run).session(work) == ("OK", "inner reply")
+    assert HopCase(tmp_path, run).session(work) == ("OK", "inner reply")

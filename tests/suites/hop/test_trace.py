@@ -14,7 +14,7 @@ from assay.suites.hop.session import Session
 from assay.suites.hop.sync_session import SyncSession
 from assay.suites.hop.trace import Tracer, TraceStep
 
-from support.hop_lab import AGREES, HopLab, Telling, result
+from support.hop_case import AGREES, HopCase, Telling, result
 
 REFUSES = '{"verdict": "FAIL", "reason": "no"}'
 
@@ -32,7 +32,7 @@ def test_an_operator_traces_itself_where_no_step_is_open(tmp_path: Path) -> None
         return session.tracer
 
     run = Telling(result("x"), result("y"), result("True"))
-    tracer = HopLab(tmp_path, run, Telling(REFUSES, AGREES)).session(work)
+    tracer = HopCase(tmp_path, run, Telling(REFUSES, AGREES)).session(work)
     assert brief(tracer) == [(1, "hop_get", "first", "OK", 1), (2, "hop_judge", "second", "OK", 0)]
     assert all(step.auto for step in tracer.steps)
     assert tracer.retries == 1
@@ -51,7 +51,7 @@ def test_a_step_that_the_function_opens_stands_for_the_operators_in_it(tmp_path:
         return session.tracer
 
     verify = Telling(REFUSES, AGREES, REFUSES)
-    tracer = HopLab(tmp_path, Telling(result(1)), verify).session(work)
+    tracer = HopCase(tmp_path, Telling(result(1)), verify).session(work)
     assert brief(tracer) == [(1, "audit", "all of it", "FAIL", 1), (2, "code", "sum", "OK", 0)]
     assert tracer.steps[0].metadata == {"reason": "no", "source": "x"}
     assert not any(step.auto for step in tracer.steps)
@@ -67,7 +67,7 @@ def test_it_is_the_same_for_a_sync_function(tmp_path: Path) -> None:
         session.hop_judge("b")
         return {}
 
-    _, sessions = HopLab(tmp_path, Telling(result("True"))).call(function)
+    _, sessions = HopCase(tmp_path, Telling(result("True"))).call(function)
     assert [step.op for step in sessions.tracer.steps] == ["mine", "hop_judge"]
 
 
@@ -82,7 +82,7 @@ def test_operators_inside_an_operators_tool_trace_themselves(tmp_path: Path) -> 
         return session.tracer
 
     run = Telling(result({"tool": "look"}), result("x"))
-    tracer = HopLab(tmp_path, run).session(work)
+    tracer = HopCase(tmp_path, run).session(work)
     assert [(step.step, step.op) for step in tracer.steps] == [(1, "hop_tool_use"), (2, "hop_get")]
 
 
@@ -97,7 +97,7 @@ def test_steps_side_by_side_are_kept_apart(tmp_path: Path) -> None:
         await asyncio.gather(one("a"), session.hop_judge("alone", verifier=None), one("b"))
         return session.tracer
 
-    tracer = HopLab(tmp_path, Telling(result("True"))).session(work)
+    tracer = HopCase(tmp_path, Telling(result("True"))).session(work)
     assert sorted(step.op for step in tracer.steps) == ["a", "b", "hop_judge"]
 
 

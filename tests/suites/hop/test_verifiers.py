@@ -15,7 +15,7 @@ from assay.core.types import Failure, Request, Response
 from assay.suites.hop.session import Session
 from assay.suites.hop.verifiers import Vote, count_votes, verify_format
 
-from support.hop_lab import AGREES, Answer, HopLab, Telling, result
+from support.hop_case import AGREES, Answer, HopCase, Telling, result
 
 YES, NO = '{"answer": 1, "agrees": true}', '{"answer": 2, "reason": "it is 2", "agrees": false}'
 
@@ -26,7 +26,7 @@ def got(folder: Path, run: Telling, verify: Telling, **options: Any) -> tuple[st
     async def work(session: Session) -> tuple[str, Any]:
         return await session.hop_get("How many?", {"n": 1}, hop_retry=1, **options)
 
-    return HopLab(folder, run, verify).session(work)
+    return HopCase(folder, run, verify).session(work)
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ class Together(Telling):
 def test_the_three_votes_are_asked_side_by_side(tmp_path: Path) -> None:
     """One after the other they would never be answered here; they differ by their number only."""
     verify = Together(YES)
-    lab = HopLab(tmp_path, Telling(result(1)), verify)
+    lab = HopCase(tmp_path, Telling(result(1)), verify)
     assert lab.session(lambda s: s.hop_get("x", verifier="forward_cross_verify")) == ("OK", 1)
     votes = lab.calls()[1:]
     assert [call["n"] for call in sorted(votes, key=lambda call: int(call["n"]))] == [0, 1, 2]
@@ -154,7 +154,7 @@ def test_the_three_votes_are_asked_side_by_side(tmp_path: Path) -> None:
 def test_a_vote_that_got_no_reply_is_a_failed_call(tmp_path: Path) -> None:
     """It is no vote against the result; the other two are paid and logged."""
     verify = Telling(YES, Failure("overloaded", "no room"), YES)
-    lab = HopLab(tmp_path, Telling(result(1)), verify)
+    lab = HopCase(tmp_path, Telling(result(1)), verify)
     told = lab.session(lambda session: session.hop_get("x", verifier="cross"))
     assert told == ("FAIL", "[RuntimeError] overloaded: no room")
     assert len(lab.calls()) == 4
@@ -209,7 +209,7 @@ async def leaving(*_: Any) -> Any:
 def test_a_broken_verifier_fails_the_result_once(tmp_path: Path, verifier: Any, told: str) -> None:
     """To ask the model again would not mend it."""
     run = Telling(result(1))
-    status, said = HopLab(tmp_path, run).session(lambda s: s.hop_get("x", verifier=verifier))
+    status, said = HopCase(tmp_path, run).session(lambda s: s.hop_get("x", verifier=verifier))
     assert status == "FAIL"
     assert told in said
     assert len(run.asked) == 1
@@ -224,5 +224,5 @@ def test_format_comes_before_the_users_own(tmp_path: Path) -> None:
         return "OK", ""
 
     run = Telling(result({"a": "[1]"}), result({"a": [1]}))
-    assert HopLab(tmp_path, run).session(lambda s: s.hop_get("x", verifier=own)) == ("OK", {"a": [1]})
+    assert HopCase(tmp_path, run).session(lambda s: s.hop_get("x", verifier=own)) == ("OK", {"a": [1]})
     assert seen == [{"a": [1]}]

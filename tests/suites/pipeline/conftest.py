@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from support.pipelines import PipelineLab
+from support.pipeline_project import PipelineProject
 
 
 @pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PipelineLab:
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> PipelineProject:
     """An empty folder that is the working directory, with a model in it that follows orders."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    return PipelineLab(tmp_path)
+    return PipelineProject(tmp_path)

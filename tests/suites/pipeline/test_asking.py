@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from support.pipelines import PipelineLab, case
+from support.pipeline_project import PipelineProject, case
 
 CODE = "from helper import VALUE\ndef main(inputs): return VALUE"
 
 
 @pytest.mark.parametrize("step", [{"code": CODE}, {"code_file": "sub/code.py"}])
-def test_a_changed_helper_of_the_code_starts_a_new_run(lab: PipelineLab, step: dict[str, str]) -> None:
+def test_a_changed_helper_of_the_code_starts_a_new_run(lab: PipelineProject, step: dict[str, str]) -> None:
     """However deep it is imported; other files in the pipeline's folder do not count."""
     lab.write("sub/code.py", CODE)
     lab.write("helper.py", "from deep.er import VALUE")

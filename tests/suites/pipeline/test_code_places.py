@@ -6,7 +6,7 @@ import pytest
 
 from assay.suites.pipeline.suite import PipelineSuite
 
-from support.pipelines import PipelineLab
+from support.pipeline_project import PipelineProject
 from support.suite_files import problems_of
 
 PYTHON = "def main(inputs):\n    found = []\n    return found[3]\n"
@@ -36,7 +36,7 @@ def block(source: str, indicator: str = "|", above: str = "") -> str:
         ("    code_file: nodes/topics.js\n", "nodes/topics.js:3: TypeError"),
     ],
 )
-def test_code_that_raises_names_the_line_of_the_file(lab: PipelineLab, step: str, place: str) -> None:
+def test_code_that_raises_names_the_line_of_the_file(lab: PipelineProject, step: str, place: str) -> None:
     lab.write("nodes/topics.py", PYTHON)
     lab.write("nodes/topics.js", JAVASCRIPT)
     lab.write("p.yaml", HEAD + step)
@@ -57,7 +57,7 @@ def test_code_that_raises_names_the_line_of_the_file(lab: PipelineLab, step: str
         ("    code_file: nodes/topics.js\n", "nodes/topics.js:2: it is not JavaScript"),
     ],
 )
-def test_a_syntax_error_names_the_line_of_the_file(lab: PipelineLab, step: str, problem: str) -> None:
+def test_a_syntax_error_names_the_line_of_the_file(lab: PipelineProject, step: str, problem: str) -> None:
     lab.write("nodes/topics.py", "x = 1\ny = = 2\n")
     lab.write("nodes/topics.js", "let a = 1\nlet b = ;\n")
     lab.write("p.yaml", HEAD + step)
@@ -65,7 +65,7 @@ def test_a_syntax_error_names_the_line_of_the_file(lab: PipelineLab, step: str, 
     assert str(found).removeprefix(f"{lab.folder}/").startswith(problem)
 
 
-def test_code_of_a_variant_has_no_line_of_the_step_that_it_replaces(lab: PipelineLab) -> None:
+def test_code_of_a_variant_has_no_line_of_the_step_that_it_replaces(lab: PipelineProject) -> None:
     variant = "variants:\n  v:\n    overrides:\n      one: {code: \"def main(inputs):\\n  return {}['gone']\"}\n"
     lab.write("p.yaml", HEAD + block(PYTHON) + variant)
     row = lab.run(variant=["v"]).row
@@ -73,7 +73,7 @@ def test_code_of_a_variant_has_no_line_of_the_step_that_it_replaces(lab: Pipelin
 
 
 def test_code_of_a_file_finds_files_beside_it_and_other_code_has_no_file(
-    lab: PipelineLab, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+    lab: PipelineProject, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`__file__` is the path of the code file, wherever the command is typed."""
     lab.write("pipelines/nodes/words.txt", "hello")

@@ -11,7 +11,7 @@ import pytest
 from assay import TestsetLoader
 from assay.suites.pipeline.suite import PipelineSuite
 
-from support.pipelines import CommandResult, PipelineLab, read_lines, typed
+from support.pipeline_project import CommandResult, PipelineProject, read_lines, typed
 from support.suite_files import problems_of
 
 EXAMPLES = Path(__file__).parents[3] / "examples" / "pipeline"
@@ -51,7 +51,7 @@ def test_every_testset_is_without_errors(path: Path) -> None:
 
 
 def test_the_v1_example_and_its_v2_form_send_the_same_requests(
-    lab: PipelineLab, capsys: pytest.CaptureFixture[str]
+    lab: PipelineProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Example 1 of the format's document."""
     done = example(capsys, "echo")
@@ -61,7 +61,7 @@ def test_the_v1_example_and_its_v2_form_send_the_same_requests(
     assert (one["inputs"], one["outputs"], one["checks"]) == (two["inputs"], two["outputs"], two["checks"])
 
 
-def test_the_steps_in_a_row_pass_in_both_variants(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_steps_in_a_row_pass_in_both_variants(lab: PipelineProject, capsys: pytest.CaptureFixture[str]) -> None:
     """Example 2, with its intermediate expectations."""
     done = example(capsys, "sentiment", "--variant", "all")
     assert done.code == 0, done.err
@@ -74,7 +74,7 @@ def test_the_steps_in_a_row_pass_in_both_variants(lab: PipelineLab, capsys: pyte
     assert "max_length" not in result[0]["inputs"]
 
 
-def test_short_tests_pass(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_short_tests_pass(lab: PipelineProject, capsys: pytest.CaptureFixture[str]) -> None:
     """The testset of single features, by tag and by id."""
     unit = f"{EXAMPLES}/testsets/unit/sentiment_basic.jsonl"
     assert example(capsys, "sentiment", "--testset", unit).code == 0
@@ -83,7 +83,7 @@ def test_short_tests_pass(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) 
     assert [row["id"] for row in rows("sentiment")] == ["sentiment_negative_review"]
 
 
-def test_the_batch_passes(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_batch_passes(lab: PipelineProject, capsys: pytest.CaptureFixture[str]) -> None:
     """Example 3: the aggregation has the names and numbers of the document."""
     done = example(capsys, "reviews")
     assert done.code == 0, done.err
@@ -96,7 +96,7 @@ def test_the_batch_passes(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) 
     }
 
 
-def test_the_batch_fails_if_one_reply_differs(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_batch_fails_if_one_reply_differs(lab: PipelineProject, capsys: pytest.CaptureFixture[str]) -> None:
     """Example 3 with one other reply; the aggregation is the first step that went wrong."""
     replies = (EXAMPLES / "replies" / "reviews.jsonl").read_text()
     lab.write(
@@ -116,7 +116,7 @@ def test_the_batch_fails_if_one_reply_differs(lab: PipelineLab, capsys: pytest.C
 
 
 def test_code_of_a_testset_is_refused_before_anything_is_written(
-    lab: PipelineLab, capsys: pytest.CaptureFixture[str]
+    lab: PipelineProject, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Example 4 without the flag: exit code 2, the place of the code, and the flag."""
     done = example(capsys, "feedback")
@@ -126,7 +126,9 @@ def test_code_of_a_testset_is_refused_before_anything_is_written(
     assert not Path("out").exists()
 
 
-def test_code_that_calls_an_undefined_name_fails_its_step(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_code_that_calls_an_undefined_name_fails_its_step(
+    lab: PipelineProject, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Example 4 with the flag: errored at that step, with the reason; the steps before it are checked."""
     done = example(capsys, "feedback", "--allow-code")
     assert done.code == 1
@@ -141,7 +143,7 @@ def test_code_that_calls_an_undefined_name_fails_its_step(lab: PipelineLab, caps
     assert "NameError" in done.out
 
 
-def test_good_code_of_a_testset_passes_in_the_sandbox(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_good_code_of_a_testset_passes_in_the_sandbox(lab: PipelineProject, capsys: pytest.CaptureFixture[str]) -> None:
     """Example 4 with code that works."""
     (test,) = TestsetLoader.load_testset(EXAMPLES / "testsets/integration/pipeline_full_features.jsonl")
     record = test.to_dict()
@@ -154,7 +156,7 @@ def test_good_code_of_a_testset_passes_in_the_sandbox(lab: PipelineLab, capsys: 
     assert {check["of"] for check in row["checks"]} == {"intermediate", "aggregation", "final"}
 
 
-def test_a_large_batch_keeps_to_its_limits(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_large_batch_keeps_to_its_limits(lab: PipelineProject, capsys: pytest.CaptureFixture[str]) -> None:
     """A hundred items, checked by number and time. Recorded replies have no tokens, and the report says so."""
     done = example(capsys, "reviews", "--testset", f"{EXAMPLES}/testsets/performance")
     assert done.code == 0, done.out
@@ -169,7 +171,7 @@ def test_a_large_batch_keeps_to_its_limits(lab: PipelineLab, capsys: pytest.Capt
     assert "max_tokens was not checked in 1 test" in done.out + done.err
 
 
-def test_every_recorded_reply_is_used(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_every_recorded_reply_is_used(lab: PipelineProject, capsys: pytest.CaptureFixture[str]) -> None:
     """A recorded reply without a request would mislead a reader."""
     example(capsys, "echo")
     example(capsys, "sentiment", "--variant", "all")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
-from support.pipelines import PipelineLab, case, orders, read_lines, says
+from support.pipeline_project import PipelineProject, case, orders, read_lines, says
 
 KEYS = [
     "id",
@@ -32,7 +32,7 @@ KEYS = [
 NEWEST = Path("out/p")
 
 
-def test_a_record_has_all_keys_in_a_fixed_order(lab: PipelineLab) -> None:
+def test_a_record_has_all_keys_in_a_fixed_order(lab: PipelineProject) -> None:
     """Also for a skipped test; ids keep their type."""
     lab.pipeline(says("one"))
     lab.tests(case(7, tags=["x"], step_inputs={"one": {"k": 1}}), case("s", conditions="false"))
@@ -49,7 +49,7 @@ def test_a_record_has_all_keys_in_a_fixed_order(lab: PipelineLab) -> None:
     assert ran.rows[1]["steps"] == {}
 
 
-def test_the_table_has_variants_side_by_side_and_no_formulas(lab: PipelineLab) -> None:
+def test_the_table_has_variants_side_by_side_and_no_formulas(lab: PipelineProject) -> None:
     """A cell that a spreadsheet would compute is quoted; values other than text are JSON."""
     variants = {"v": {"overrides": {"one": {"template": "say +x", "output_parser": "text"}}}}
     lab.pipeline(says("one", output_parser="json"), variants=variants, outputs=[{"key": "out", "from": "one"}])
@@ -69,7 +69,7 @@ def test_the_table_has_variants_side_by_side_and_no_formulas(lab: PipelineLab) -
     assert second[7:9] == ["not_evaluated", ""]
 
 
-def test_the_junit_file_counts_every_verdict(lab: PipelineLab) -> None:
+def test_the_junit_file_counts_every_verdict(lab: PipelineProject) -> None:
     """One suite per testset and variant; characters that XML does not allow are replaced."""
     lab.pipeline(orders("one", "{{ order }}", output_parser="number"))
     lab.tests(
@@ -101,7 +101,7 @@ def test_the_junit_file_counts_every_verdict(lab: PipelineLab) -> None:
     assert [test.get("name") for test in suites["more (baseline)"]] == ["p"]
 
 
-def test_the_summary_has_every_number(lab: PipelineLab) -> None:
+def test_the_summary_has_every_number(lab: PipelineProject) -> None:
     """With its denominator, by variant, tag, testset and step."""
     lab.pipeline(says("one"))
     lab.tests(case("a", tags=["x"], expected_outputs={"one": "hello"}), case("b"))
@@ -127,7 +127,7 @@ def test_the_summary_has_every_number(lab: PipelineLab) -> None:
     assert step["p50 s"] <= step["p95 s"]
 
 
-def test_the_table_of_steps_counts_calls_that_failed(lab: PipelineLab) -> None:
+def test_the_table_of_steps_counts_calls_that_failed(lab: PipelineProject) -> None:
     """Refused, or without any reply: all of them were sent, and stand in the log."""
     lab.pipeline(says("fine"), orders("refused", "refuse", required=False, retry=1), orders("gone", "down"))
     ran = lab.run()
@@ -138,7 +138,7 @@ def test_the_table_of_steps_counts_calls_that_failed(lab: PipelineLab) -> None:
     assert ran.row["steps"]["gone"]["error"] == "nobody is there"
 
 
-def test_calls_that_a_timeout_stopped_are_not_a_zero(lab: PipelineLab) -> None:
+def test_calls_that_a_timeout_stopped_are_not_a_zero(lab: PipelineProject) -> None:
     """They are not in the log, so their number is unknown: a dash, and a note."""
     ran = lab.of(orders("slow", "sleep 30", timeout=0.05, retry=1), says("fine"))
     assert [ran.step_figures(step)["calls"] for step in ("slow", "fine")] == [None, 1]
@@ -150,7 +150,7 @@ def newest_id() -> str:
     return str(read_lines(NEWEST / "results.jsonl")[0]["id"])
 
 
-def test_the_newest_run_is_shown_and_each_keeps_its_own_files(lab: PipelineLab) -> None:
+def test_the_newest_run_is_shown_and_each_keeps_its_own_files(lab: PipelineProject) -> None:
     """A new run replaces the shown files; starting an old one again shows it without a request."""
     lab.pipeline(says("one"))
     lab.tests(case("first"))
@@ -166,7 +166,7 @@ def test_the_newest_run_is_shown_and_each_keeps_its_own_files(lab: PipelineLab) 
     assert read_lines(second.run.folder / "results.jsonl")[0]["id"] == "second"
 
 
-def test_deleted_files_are_restored(lab: PipelineLab) -> None:
+def test_deleted_files_are_restored(lab: PipelineProject) -> None:
     """They are copies of those in the run folder."""
     lab.pipeline(says("one"))
     lab.run()
@@ -181,17 +181,17 @@ def test_deleted_files_are_restored(lab: PipelineLab) -> None:
     ]
 
 
-def spent(lab: PipelineLab) -> int:
+def spent(lab: PipelineProject) -> int:
     """Calls in all logs."""
     return sum(len(read_lines(path)) - 1 for path in lab.folder.glob("out/assay/*/calls.jsonl"))
 
 
-def runs(lab: PipelineLab) -> int:
+def runs(lab: PipelineProject) -> int:
     """Run folders."""
     return len(list(lab.folder.glob("out/assay/*/run.json")))
 
 
-def test_an_edited_expectation_is_scored_without_requests(lab: PipelineLab) -> None:
+def test_an_edited_expectation_is_scored_without_requests(lab: PipelineProject) -> None:
     """In every field; the exit code follows."""
     edits: list[dict[str, Any]] = [
         {"expected_outputs": {"one": "bye"}},
@@ -212,7 +212,7 @@ def test_an_edited_expectation_is_scored_without_requests(lab: PipelineLab) -> N
     assert (spent(lab), runs(lab)) == (1, 1)
 
 
-def test_an_edited_rule_or_label_of_the_pipeline_is_scored_without_requests(lab: PipelineLab) -> None:
+def test_an_edited_rule_or_label_of_the_pipeline_is_scored_without_requests(lab: PipelineProject) -> None:
     """Expectations of outputs are not part of the requests."""
     for rules, code in (
         ([], 0),
@@ -224,7 +224,7 @@ def test_an_edited_rule_or_label_of_the_pipeline_is_scored_without_requests(lab:
     assert (spent(lab), runs(lab)) == (1, 1)
 
 
-def test_what_changes_the_answer_is_another_run(lab: PipelineLab) -> None:
+def test_what_changes_the_answer_is_another_run(lab: PipelineProject) -> None:
     """A prompt, an input, the outputs, the target step, whether an input is required."""
     lab.pipeline(says("one"), says("two", "2{{ text }}"))
     lab.run()
@@ -245,7 +245,7 @@ def test_what_changes_the_answer_is_another_run(lab: PipelineLab) -> None:
     assert runs(lab) == 7
 
 
-def test_another_target_step_is_judged_by_its_own_output(lab: PipelineLab) -> None:
+def test_another_target_step_is_judged_by_its_own_output(lab: PipelineProject) -> None:
     """Without declared outputs the target step's output counts; an old one is not reused."""
     lab.tests(case(expected_outputs={"output": "hello"}))
     lab.pipeline(says("one"), says("two", "2"), evaluation_target="one")
@@ -254,7 +254,7 @@ def test_another_target_step_is_judged_by_its_own_output(lab: PipelineLab) -> No
     assert lab.run().row["outputs"] == {"two": "2"}
 
 
-def test_names_and_descriptions_of_a_pipeline_change_nothing(lab: PipelineLab) -> None:
+def test_names_and_descriptions_of_a_pipeline_change_nothing(lab: PipelineProject) -> None:
     """Nor does the name of the file."""
     lab.pipeline(says("one"))
     lab.run()
@@ -263,7 +263,7 @@ def test_names_and_descriptions_of_a_pipeline_change_nothing(lab: PipelineLab) -
     assert (spent(lab), runs(lab)) == (1, 1)
 
 
-def test_a_renamed_testset_is_another_set(lab: PipelineLab) -> None:
+def test_a_renamed_testset_is_another_set(lab: PipelineProject) -> None:
     """Its name is in every record; with --reuse no request is sent."""
     lab.pipeline(says("one"))
     first = lab.run()
@@ -274,7 +274,7 @@ def test_a_renamed_testset_is_another_set(lab: PipelineLab) -> None:
     assert second.run.summary.this_start.get("paid", 0) == 0
 
 
-def test_a_moved_testset_is_the_same(lab: PipelineLab) -> None:
+def test_a_moved_testset_is_the_same(lab: PipelineProject) -> None:
     """The folder is not part of its name."""
     lab.pipeline(says("one"))
     lab.run()

@@ -8,11 +8,11 @@ import assay
 from assay.core.errors import InputError
 from assay.suites.pipeline.pipeline_file import as_jinja
 
-from support.lab import as_yaml
-from support.pipelines import PipelineLab, case
+from support.pipeline_project import PipelineProject, case
+from support.task_project import as_yaml
 
 
-def flow(lab: PipelineLab, name: str, **values: object) -> None:
+def flow(lab: PipelineProject, name: str, **values: object) -> None:
     """One version of the clerk's prompt."""
     lab.write(f"agents/clerk/prompts/{name}.yaml", as_yaml({"name": name, **values}))
 
@@ -46,7 +46,7 @@ def test_templates_of_flows_become_jinja(theirs: str, ours: str) -> None:
     assert as_jinja(theirs) == ours
 
 
-def test_a_flow_fills_in_keys_that_the_step_lacks(lab: PipelineLab) -> None:
+def test_a_flow_fills_in_keys_that_the_step_lacks(lab: PipelineProject) -> None:
     """Template, system, defaults and parser; `agents` is in a folder above the pipeline."""
     values = {"text": "none", "mark": "!"}
     flow(
@@ -67,7 +67,7 @@ def test_a_flow_fills_in_keys_that_the_step_lacks(lab: PipelineLab) -> None:
     assert ran.output("ask") == {}
 
 
-def test_a_flow_may_contain_jinja_conditions(lab: PipelineLab) -> None:
+def test_a_flow_may_contain_jinja_conditions(lab: PipelineProject) -> None:
     """Together with `{name}`."""
     template = "say {% if level > 1 %}high {level}{% else %}low{% endif %} {{ text }}"
     flow(lab, "v1", user_template=template, defaults={"level": 1})
@@ -76,7 +76,7 @@ def test_a_flow_may_contain_jinja_conditions(lab: PipelineLab) -> None:
     assert [row["outputs"]["message"] for row in lab.run().rows] == ["low hello", "high 3 x"]
 
 
-def test_agent_yaml_may_name_the_file_of_a_flow(lab: PipelineLab) -> None:
+def test_agent_yaml_may_name_the_file_of_a_flow(lab: PipelineProject) -> None:
     """`flows: [{name, file}]`."""
     lab.write("agents/clerk/agent.yaml", as_yaml({"id": "clerk", "flows": [{"name": "v1", "file": "first.yaml"}]}))
     flow(lab, "first", user_template="say first")
@@ -86,7 +86,7 @@ def test_agent_yaml_may_name_the_file_of_a_flow(lab: PipelineLab) -> None:
         assert lab.run().output("ask") == message
 
 
-def test_a_variant_takes_another_flow_or_model(lab: PipelineLab) -> None:
+def test_a_variant_takes_another_flow_or_model(lab: PipelineProject) -> None:
     """The flow replaces the step's own prompt; the `baseline` block is the baseline."""
     for name in ("v1", "v2", "v3"):
         flow(lab, name, user_template=f"say {name} {{text}}")
@@ -117,7 +117,7 @@ def test_a_variant_takes_another_flow_or_model(lab: PipelineLab) -> None:
         (uses("empty"), "prompts/empty.yaml:1: a flow needs a user_template"),
     ],
 )
-def test_a_missing_flow_is_reported_with_its_place(lab: PipelineLab, step: dict[str, object], why: str) -> None:
+def test_a_missing_flow_is_reported_with_its_place(lab: PipelineProject, step: dict[str, object], why: str) -> None:
     """The line of the pipeline, and the file that was looked for."""
     flow(lab, "empty", description="nothing")
     lab.pipeline(step)
@@ -126,7 +126,7 @@ def test_a_missing_flow_is_reported_with_its_place(lab: PipelineLab, step: dict[
     assert why in str(refused.value)
 
 
-def test_prompt_labs_names_of_steps_and_settings_are_read(lab: PipelineLab) -> None:
+def test_prompt_labs_names_of_steps_and_settings_are_read(lab: PipelineProject) -> None:
     """agent_flow, code_node with code_config, batch_aggregator with aggregation_code, model_override."""
     flow(lab, "v1", user_template="say {n}")
     code = {

@@ -13,7 +13,7 @@ from assay.core.errors import InputError
 from assay.suites.pipeline.suite import PipelineSuite
 
 from support.commands import environment
-from support.pipelines import PipelineLab, case, computes, read_lines, says
+from support.pipeline_project import PipelineProject, case, computes, read_lines, says
 from support.suite_files import problems_of
 
 PIPELINE = r"""
@@ -75,7 +75,7 @@ def javascript(step: str, code: str, **more: Any) -> dict[str, Any]:
     return {"id": step, "type": "code_node", "language": "javascript", "code": code, **more}
 
 
-def test_a_pipeline_of_javascript_and_python_runs_without_a_flag(lab: PipelineLab) -> None:
+def test_a_pipeline_of_javascript_and_python_runs_without_a_flag(lab: PipelineProject) -> None:
     """With a batch step and an aggregation in JavaScript, by the command that people type."""
     lab.write("p.yaml", PIPELINE)
     lab.write("lib/totals.js", TOTALS)
@@ -91,7 +91,7 @@ def test_a_pipeline_of_javascript_and_python_runs_without_a_flag(lab: PipelineLa
     assert row["steps"]["words"]["output"][2] == {"text": "very good service", "words": 3}
 
 
-def test_a_failure_names_file_line_and_what_the_code_printed(lab: PipelineLab) -> None:
+def test_a_failure_names_file_line_and_what_the_code_printed(lab: PipelineProject) -> None:
     lab.pipeline(javascript("one", "function main(x) {\n  console.log('got', x.text)\n  return x.no.way\n}"))
     row = lab.run().row
     assert row["steps"]["one"]["error"] == (
@@ -99,7 +99,7 @@ def test_a_failure_names_file_line_and_what_the_code_printed(lab: PipelineLab) -
     )
 
 
-def test_one_test_with_endless_code_does_not_hold_up_the_others(lab: PipelineLab) -> None:
+def test_one_test_with_endless_code_does_not_hold_up_the_others(lab: PipelineProject) -> None:
     code = "module.exports = ({text}) => { while (text === 'stay') {} return text }"
     lab.pipeline(javascript("one", code, timeout=1))
     lab.tests(
@@ -112,7 +112,7 @@ def test_one_test_with_endless_code_does_not_hold_up_the_others(lab: PipelineLab
     assert error.endswith("it ran longer than 1 s and was stopped")
 
 
-def test_check_and_run_find_wrong_javascript_before_the_first_call(lab: PipelineLab) -> None:
+def test_check_and_run_find_wrong_javascript_before_the_first_call(lab: PipelineProject) -> None:
     lab.pipeline(
         says("one"),
         javascript("two", "let a = 1\nlet b = ;", env_vars={"A": "1"}),
@@ -131,12 +131,12 @@ def test_check_and_run_find_wrong_javascript_before_the_first_call(lab: Pipeline
     assert not Path("out").exists() or not list(Path("out").rglob("calls.jsonl"))
 
 
-def test_check_executes_nothing(lab: PipelineLab) -> None:
+def test_check_executes_nothing(lab: PipelineProject) -> None:
     lab.pipeline(javascript("one", "while (true) {}\nmodule.exports = x => x"))
     assert problems_of(PipelineSuite, lab.folder / "p.yaml") == []
 
 
-def test_a_variant_may_be_written_in_the_other_language(lab: PipelineLab) -> None:
+def test_a_variant_may_be_written_in_the_other_language(lab: PipelineProject) -> None:
     """A file .js is JavaScript. A `language` of the step or the variant counts more."""
     lab.write("fast.js", "module.exports = ({text}) => text.toUpperCase()")
     lab.pipeline(
@@ -156,7 +156,7 @@ def test_a_variant_may_be_written_in_the_other_language(lab: PipelineLab) -> Non
     assert [row["steps"]["one"]["output"] for row in lab.run(variant=["all"]).rows] == [1, 2]
 
 
-def test_changed_javascript_starts_a_new_run(lab: PipelineLab) -> None:
+def test_changed_javascript_starts_a_new_run(lab: PipelineProject) -> None:
     """The same code continues the finished run. JavaScript is not searched for Python's imports."""
     lab.write("helper.py", "x = 1")
     lab.write("one.js", "module.exports = () => 1")
@@ -176,14 +176,14 @@ def with_code(code: str, step: str = "one", **more: Any) -> dict[str, Any]:
     return case(step_inputs={step: {"code": code, **more}})
 
 
-def test_javascript_of_a_testset_is_refused_without_the_flag(lab: PipelineLab) -> None:
+def test_javascript_of_a_testset_is_refused_without_the_flag(lab: PipelineProject) -> None:
     lab.pipeline(computes("one", "1"))
     lab.tests(with_code("module.exports = () => 2", language="javascript"))
     with pytest.raises(InputError, match=r"step_inputs\.one\.code is code; code in a testset needs --allow-code"):
         lab.run()
 
 
-def test_javascript_of_a_testset_runs_with_the_flag(lab: PipelineLab) -> None:
+def test_javascript_of_a_testset_runs_with_the_flag(lab: PipelineProject) -> None:
     """In the language that the test names, else in that of the step, also if the step has no code itself."""
     lab.pipeline(
         computes("one", "1"),
@@ -220,7 +220,7 @@ def test_javascript_of_a_testset_runs_with_the_flag(lab: PipelineLab) -> None:
     ],
 )
 def test_hostile_javascript_of_a_testset_fails_only_its_step(
-    lab: PipelineLab, code: str, kind: str, message: str
+    lab: PipelineProject, code: str, kind: str, message: str
 ) -> None:
     lab.pipeline(javascript("one", "module.exports = () => 1", timeout=1))
     lab.tests(with_code(code) | {"id": "hostile"}, case("good", expected_outputs={"one": 1}))
@@ -231,7 +231,7 @@ def test_hostile_javascript_of_a_testset_fails_only_its_step(
     assert message in rows["hostile"]["steps"]["one"]["error"]
 
 
-def test_an_unknown_language_in_a_testset_is_refused(lab: PipelineLab) -> None:
+def test_an_unknown_language_in_a_testset_is_refused(lab: PipelineProject) -> None:
     """Without code, `language` is an ordinary input of the step."""
     lab.pipeline(computes("one", "inputs['language']"))
     lab.tests(with_code("x", language="javascirpt"))

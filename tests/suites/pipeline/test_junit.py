@@ -9,7 +9,7 @@ import pytest
 
 from assay.core.types import Score
 from assay.suites.pipeline import result_files
-from assay.suites.pipeline.evaluation import TestOutput
+from assay.suites.pipeline.output_checks import TestOutput
 from assay.suites.pipeline.result_files import JunitFile, TestResult
 from assay.suites.pipeline.testset.case import TestCase
 

@@ -11,7 +11,7 @@ from assay.core.events import Noted
 from assay.suites.pipeline.step_models import StepModels
 
 from servers.endpoint import Endpoint
-from support.pipelines import PipelineLab, PipelineResult, says
+from support.pipeline_project import PipelineProject, PipelineResult, says
 
 
 def test_a_bare_name_is_another_model_of_the_main_ones_provider() -> None:
@@ -48,7 +48,7 @@ def test_a_provider_of_one_model_replaces_other_names_with_a_notice(main: str) -
     ]
 
 
-def test_the_notice_is_printed_in_a_run(lab: PipelineLab) -> None:
+def test_the_notice_is_printed_in_a_run(lab: PipelineProject) -> None:
     """Recorded replies serve every model that the pipeline names."""
     lab.pipeline(says("one", model="gpt-x"))
     notes: list[str] = []
@@ -57,7 +57,7 @@ def test_the_notice_is_printed_in_a_run(lab: PipelineLab) -> None:
     assert notes == ["script/replies.jsonl is used instead of 'gpt-x', which has no provider"]
 
 
-def test_each_model_gets_its_own_calls(lab: PipelineLab) -> None:
+def test_each_model_gets_its_own_calls(lab: PipelineProject) -> None:
     """The main model, a second name at the same endpoint, and another provider."""
     lab.pipeline(says("main", "m"), says("named", "n", model="small"), says("own", "o", model="python/model.py:answer"))
 
@@ -76,13 +76,13 @@ def test_each_model_gets_its_own_calls(lab: PipelineLab) -> None:
     }
 
 
-def test_a_pipeline_of_code_needs_no_model(lab: PipelineLab) -> None:
+def test_a_pipeline_of_code_needs_no_model(lab: PipelineProject) -> None:
     """It makes no calls."""
     lab.pipeline({"id": "c", "code": "def transform(inputs):\n    return inputs['text']\n"})
     assert lab.run(model="").output("c") == "hello"
 
 
-def test_a_pipeline_with_prompts_needs_a_model(lab: PipelineLab) -> None:
+def test_a_pipeline_with_prompts_needs_a_model(lab: PipelineProject) -> None:
     """The message shows the flag."""
     lab.pipeline(says("one"))
     with pytest.raises(assay.core.errors.UsageError, match="no model is named; pass --model PROVIDER/NAME"):

@@ -10,9 +10,9 @@ import pytest
 
 from assay.suites.pipeline.suite import PipelineSuite
 
-from support.lab import as_yaml
-from support.pipelines import PipelineLab
+from support.pipeline_project import PipelineProject
 from support.suite_files import problems_of
+from support.task_project import as_yaml
 
 WHOLE: dict[str, Any] = {
     "id": "p",
@@ -89,7 +89,7 @@ def changed(at: tuple[Any, ...], odd: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("at", list(places(WHOLE)), ids=lambda at: ".".join(map(str, at)))
-def test_an_odd_value_gives_no_traceback(lab: PipelineLab, at: tuple[Any, ...]) -> None:
+def test_an_odd_value_gives_no_traceback(lab: PipelineProject, at: tuple[Any, ...]) -> None:
     """Every problem has its place."""
     for odd in ODD:
         lab.write("p.yaml", as_yaml(changed(at, odd)))

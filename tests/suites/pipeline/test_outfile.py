@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from support.pipelines import COMMAND, PipelineLab, says, typed
+from support.pipeline_project import COMMAND, PipelineProject, says, typed
 
 Captured = pytest.CaptureFixture[str]
 
 
 @pytest.fixture
-def files(lab: PipelineLab) -> Path:
+def files(lab: PipelineProject) -> Path:
     """A pipeline of one step that runs with COMMAND, and a folder `folder`."""
     lab.pipeline(says("s"))
     lab.write("folder/own.csv", "name,price\napple,3\n")

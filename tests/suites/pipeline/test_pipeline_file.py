@@ -10,7 +10,7 @@ import assay
 from assay.core.errors import InputError
 from assay.suites.pipeline.suite import PipelineSuite
 
-from support.pipelines import PipelineLab, says
+from support.pipeline_project import PipelineProject, says
 from support.suite_files import problems_of
 
 WRONG = """\
@@ -142,7 +142,7 @@ def assert_all_found(problems: list[str]) -> None:
     assert set(result) == set(EXPECTED)
 
 
-def test_a_run_is_refused_with_all_mistakes(lab: PipelineLab) -> None:
+def test_a_run_is_refused_with_all_mistakes(lab: PipelineProject) -> None:
     """Before a file is written or a request sent."""
     lab.write("p.yaml", WRONG)
     with pytest.raises(InputError) as refused:
@@ -151,7 +151,7 @@ def test_a_run_is_refused_with_all_mistakes(lab: PipelineLab) -> None:
     assert not (lab.folder / "out").exists()
 
 
-def test_check_finds_the_same(lab: PipelineLab) -> None:
+def test_check_finds_the_same(lab: PipelineProject) -> None:
     """Without a model and without tests; each problem once, although every variant is checked."""
     lab.write("p.yaml", WRONG)
     problems = list(map(str, problems_of(PipelineSuite, lab.folder / "p.yaml")))
@@ -180,7 +180,7 @@ variants:
 """
 
 
-def test_nothing_is_passed_over(lab: PipelineLab) -> None:
+def test_nothing_is_passed_over(lab: PipelineProject) -> None:
     """Keys that would be dropped or would take the place of others, names that mean something, bytes.
 
     Each is told once, however many variants run.
@@ -209,13 +209,13 @@ def test_nothing_is_passed_over(lab: PipelineLab) -> None:
             assert message in problem
 
 
-def test_a_good_file_has_no_problems(lab: PipelineLab) -> None:
+def test_a_good_file_has_no_problems(lab: PipelineProject) -> None:
     """The smallest valid file."""
     lab.pipeline(says("one"))
     assert problems_of(PipelineSuite, lab.folder / "p.yaml") == []
 
 
-def test_a_mistake_in_a_variant_that_does_not_run_stops_no_run(lab: PipelineLab) -> None:
+def test_a_mistake_in_a_variant_that_does_not_run_stops_no_run(lab: PipelineProject) -> None:
     """`check` reads all variants, a run only the selected ones."""
     variants = {"broken": {"overrides": {"one": {"template": "{{ text"}}}}
     lab.pipeline(says("one"), variants=variants)
@@ -226,7 +226,7 @@ def test_a_mistake_in_a_variant_that_does_not_run_stops_no_run(lab: PipelineLab)
         lab.run(variant=["broken"])
 
 
-def test_a_step_that_waits_for_itself_is_a_cycle(lab: PipelineLab) -> None:
+def test_a_step_that_waits_for_itself_is_a_cycle(lab: PipelineProject) -> None:
     """The shortest cycle."""
     lab.pipeline(says("one", depends_on=["one"]))
     (problem,) = problems_of(PipelineSuite, lab.folder / "p.yaml")
@@ -234,7 +234,7 @@ def test_a_step_that_waits_for_itself_is_a_cycle(lab: PipelineLab) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "steps: []", "steps: 3", "id: x", "steps: [", "a: &a [*a]"])
-def test_a_file_that_is_no_pipeline_says_what_is_missing(lab: PipelineLab, text: str) -> None:
+def test_a_file_that_is_no_pipeline_says_what_is_missing(lab: PipelineProject, text: str) -> None:
     """The message has the file's name; there is no traceback."""
     lab.write("p.yaml", text)
     with pytest.raises(InputError, match=r"p\.yaml"):
@@ -254,7 +254,9 @@ def test_a_file_that_is_no_pipeline_says_what_is_missing(lab: PipelineLab, text:
         ([says("a", output_key="c"), says("b", output_key="c")], "another step has the id or output_key 'c'"),
     ],
 )
-def test_ids_and_output_keys_are_valid_and_unique(lab: PipelineLab, steps: list[dict[str, object]], why: str) -> None:
+def test_ids_and_output_keys_are_valid_and_unique(
+    lab: PipelineProject, steps: list[dict[str, object]], why: str
+) -> None:
     """Both can be sources."""
     lab.pipeline(*steps)
     problems = problems_of(PipelineSuite, lab.folder / "p.yaml")
@@ -262,7 +264,7 @@ def test_ids_and_output_keys_are_valid_and_unique(lab: PipelineLab, steps: list[
     assert all(why in problem.message for problem in problems)
 
 
-def test_an_unknown_evaluation_target_is_reported_with_other_mistakes(lab: PipelineLab) -> None:
+def test_an_unknown_evaluation_target_is_reported_with_other_mistakes(lab: PipelineProject) -> None:
     """Also without declared outputs."""
     lab.pipeline(says("one", "{{ text"), evaluation_target="oen")
     messages = [problem.message for problem in problems_of(PipelineSuite, lab.folder / "p.yaml")]
@@ -270,7 +272,7 @@ def test_an_unknown_evaluation_target_is_reported_with_other_mistakes(lab: Pipel
     assert "does not compile" in messages[1]
 
 
-def test_an_id_that_is_too_long_for_a_folder_is_refused_before_the_first_request(lab: PipelineLab) -> None:
+def test_an_id_that_is_too_long_for_a_folder_is_refused_before_the_first_request(lab: PipelineProject) -> None:
     lab.pipeline(says("one"), id="p" * 256)
     with pytest.raises(InputError, match="the results folder has this name, which may have 255 bytes at most"):
         assay.run(lab.spec())
@@ -279,7 +281,7 @@ def test_an_id_that_is_too_long_for_a_folder_is_refused_before_the_first_request
 
 
 @pytest.mark.parametrize("name", ["assay", "a/b", "..", ".hidden", "a b", ""])
-def test_an_id_that_is_no_folder_name_is_refused(lab: PipelineLab, name: str) -> None:
+def test_an_id_that_is_no_folder_name_is_refused(lab: PipelineProject, name: str) -> None:
     """The id is the name of the results folder."""
     lab.pipeline(says("one"), id=name)
     if name:
@@ -290,7 +292,7 @@ def test_an_id_that_is_no_folder_name_is_refused(lab: PipelineLab, name: str) ->
         assert lab.run().code == 0
 
 
-def test_the_version_of_a_pipeline_is_read_and_has_no_effect(lab: PipelineLab) -> None:
+def test_the_version_of_a_pipeline_is_read_and_has_no_effect(lab: PipelineProject) -> None:
     """Prompt Lab's files have it, as a number or as text. Another version continues the same run."""
     folders = set()
     for version in (1, "2.0", None):

@@ -16,7 +16,7 @@ from assay.core.suite import files_of
 from assay.suites.pipeline.options import PipelineOptions
 from assay.suites.pipeline.suite import PipelineSuite
 
-from support.pipelines import CommandResult, read_lines, typed
+from support.pipeline_project import CommandResult, read_lines, typed
 from support.suite_files import problems_of
 
 PROJECT = Path(__file__).parents[3] / "examples" / "prompt-lab-project"

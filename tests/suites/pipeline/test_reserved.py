@@ -10,7 +10,7 @@ import pytest
 import assay
 from assay.core.errors import InputError, UsageError
 
-from support.pipelines import COMMAND, PipelineLab, PipelineResult, case, computes, orders, says, typed
+from support.pipeline_project import COMMAND, PipelineProject, PipelineResult, case, computes, orders, says, typed
 
 
 def ids(ran: PipelineResult) -> list[str]:
@@ -18,7 +18,7 @@ def ids(ran: PipelineResult) -> list[str]:
     return [row["id"] for row in ran.rows]
 
 
-def test_parameters_make_a_test_of_every_combination(lab: PipelineLab) -> None:
+def test_parameters_make_a_test_of_every_combination(lab: PipelineProject) -> None:
     """With the id `id[k=v]`; the last list changes fastest, and the values are inputs."""
     lab.pipeline(says("one", "{{ tone }} {{ size }} {{ text }}"))
     lab.tests(case("t", parameters={"tone": ["warm", "cold"], "size": [1, 2]}))
@@ -31,7 +31,7 @@ def test_parameters_make_a_test_of_every_combination(lab: PipelineLab) -> None:
     ]
 
 
-def test_one_combination_can_be_selected(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_one_combination_can_be_selected(lab: PipelineProject, capsys: pytest.CaptureFixture[str]) -> None:
     """A comma in brackets does not split; the id without brackets selects all."""
     lab.pipeline(says("one", "{{ a }}{{ b }}"))
     lab.tests(case("t", parameters={"a": [1, 2], "b": [3, 4]}), case("u", inputs={"a": 0, "b": 0}))
@@ -46,7 +46,7 @@ def test_one_combination_can_be_selected(lab: PipelineLab, capsys: pytest.Captur
         lab.run(ids=["t[a=1,b=5]"])
 
 
-def test_a_test_waits_for_the_one_it_depends_on(lab: PipelineLab) -> None:
+def test_a_test_waits_for_the_one_it_depends_on(lab: PipelineProject) -> None:
     """It runs when the other has passed; files are in the order of running."""
     lab.pipeline(says("one"))
     lab.tests(
@@ -59,7 +59,7 @@ def test_a_test_waits_for_the_one_it_depends_on(lab: PipelineLab) -> None:
     assert ids(ran) == ["early", "late"]
 
 
-def test_a_chain_behind_a_failure_is_skipped(lab: PipelineLab) -> None:
+def test_a_chain_behind_a_failure_is_skipped(lab: PipelineProject) -> None:
     """With the reason and without a request; the exit code is that of the failure."""
     lab.pipeline(says("one"))
     lab.tests(
@@ -84,14 +84,14 @@ def test_a_chain_behind_a_failure_is_skipped(lab: PipelineLab) -> None:
     )
 
 
-def test_a_test_that_depends_on_one_that_errored_is_skipped(lab: PipelineLab) -> None:
+def test_a_test_that_depends_on_one_that_errored_is_skipped(lab: PipelineProject) -> None:
     """Also if that one has no expectations."""
     lab.pipeline(says("one", output_parser="number"))
     lab.tests(case("a"), case("b", inputs={"text": "1"}, depends_on=["a"]), case("c", inputs={"text": "2"}))
     assert lab.run().verdicts == {"a": "errored", "b": "skipped", "c": "not_evaluated"}
 
 
-def test_checks_that_need_a_judge_do_not_skip_dependent_tests(lab: PipelineLab) -> None:
+def test_checks_that_need_a_judge_do_not_skip_dependent_tests(lab: PipelineProject) -> None:
     """The judge is called later; other checks count."""
     lab.pipeline(says("one"))
     no = '{"reason": "r", "passed": false}'
@@ -103,7 +103,7 @@ def test_checks_that_need_a_judge_do_not_skip_dependent_tests(lab: PipelineLab) 
     assert ran.verdicts == {"a": "failed", "b": "passed"}
 
 
-def test_ids_that_begin_alike_are_kept_apart(lab: PipelineLab) -> None:
+def test_ids_that_begin_alike_are_kept_apart(lab: PipelineProject) -> None:
     """Tests of one group are one case; an id may contain a slash."""
     lab.pipeline(says("one"))
     lab.tests(
@@ -117,7 +117,7 @@ def test_ids_that_begin_alike_are_kept_apart(lab: PipelineLab) -> None:
     assert [list(row["steps"]) for row in ran.rows] == [["one"]] * 3
 
 
-def test_depends_on_a_test_with_parameters_waits_for_all_combinations(lab: PipelineLab) -> None:
+def test_depends_on_a_test_with_parameters_waits_for_all_combinations(lab: PipelineProject) -> None:
     """By its id; a single one by its own id."""
     lab.pipeline(says("one", "{{ n }}", output_parser="number"), inputs=["n"])
     lab.tests(
@@ -133,7 +133,7 @@ def test_depends_on_a_test_with_parameters_waits_for_all_combinations(lab: Pipel
     }
 
 
-def test_a_selected_test_runs_with_its_dependencies(lab: PipelineLab) -> None:
+def test_a_selected_test_runs_with_its_dependencies(lab: PipelineProject) -> None:
     """They decide whether it may run."""
     lab.pipeline(says("one"))
     lab.tests(case("a"), case("b", depends_on=["a"]), case("c"))
@@ -154,7 +154,7 @@ def test_a_selected_test_runs_with_its_dependencies(lab: PipelineLab) -> None:
         ("nobody > 1", False),
     ],
 )
-def test_a_test_runs_where_its_condition_holds(lab: PipelineLab, condition: str, runs: bool) -> None:
+def test_a_test_runs_where_its_condition_holds(lab: PipelineProject, condition: str, runs: bool) -> None:
     """Over its inputs, tags and the variant; an unknown name is null."""
     fields: dict[str, Any] = {"inputs": {"text": "hello", "level": 3}, "tags": ["slow"]}
     ran = lab.of(says("one"), conditions=condition, **fields)
@@ -165,7 +165,7 @@ def test_a_test_runs_where_its_condition_holds(lab: PipelineLab, condition: str,
         assert ran.code == 1, "no test ran"
 
 
-def test_a_condition_may_choose_the_variant(lab: PipelineLab) -> None:
+def test_a_condition_may_choose_the_variant(lab: PipelineProject) -> None:
     """Each variant of a test evaluates it."""
     lab.pipeline(says("one"), variants={"v": {"overrides": {"one": {"template": "say v"}}}})
     lab.tests(case(conditions="variant == 'v'"))
@@ -177,7 +177,7 @@ def test_a_condition_may_choose_the_variant(lab: PipelineLab) -> None:
 
 
 @pytest.mark.parametrize("condition", ["__import__('os').system('x')", "level >", "open('x')", "a.__class__()"])
-def test_an_invalid_condition_is_refused_before_the_run(lab: PipelineLab, condition: str) -> None:
+def test_an_invalid_condition_is_refused_before_the_run(lab: PipelineProject, condition: str) -> None:
     """With the line of the test."""
     lab.pipeline(says("one"))
     lab.tests(case("a"), case("b", conditions=condition))
@@ -186,7 +186,7 @@ def test_an_invalid_condition_is_refused_before_the_run(lab: PipelineLab, condit
     assert not Path("out").exists()
 
 
-def test_a_baseline_is_a_check_like_any_other(lab: PipelineLab) -> None:
+def test_a_baseline_is_a_check_like_any_other(lab: PipelineProject) -> None:
     """Of the test and of its steps; the step above its limit is the first that went wrong."""
     lab.pipeline(says("one"), says("two", "{{ one }}", output_key="second"))
     limits = {
@@ -213,7 +213,7 @@ def test_a_baseline_is_a_check_like_any_other(lab: PipelineLab) -> None:
     }
 
 
-def test_a_test_that_took_too_long_fails(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_test_that_took_too_long_fails(lab: PipelineProject, capsys: pytest.CaptureFixture[str]) -> None:
     """No single step is the cause, and the report names none."""
     lab.pipeline(orders("one", "sleep 0.05"))
     lab.tests(case(performance_baseline={"max_seconds": 0.01}))
@@ -227,7 +227,7 @@ def test_a_test_that_took_too_long_fails(lab: PipelineLab, capsys: pytest.Captur
     ("step", "why"),
     [("tow", "the pipeline has no such step; it has: one, bad, two"), ("two", "it did not run")],
 )
-def test_a_limit_of_a_step_that_did_not_run_fails(lab: PipelineLab, step: str, why: str) -> None:
+def test_a_limit_of_a_step_that_did_not_run_fails(lab: PipelineProject, step: str, why: str) -> None:
     """There is no measured value within the limit."""
     bad = says("bad", "x", output_parser="number", required=False)
     lab.pipeline(says("one"), says("two", "{{ bad }}", required=False), bad)
@@ -239,7 +239,7 @@ def test_a_limit_of_a_step_that_did_not_run_fails(lab: PipelineLab, step: str, w
 GOLD = "GOLDEN-3f9a"
 
 
-def test_no_expectation_ever_reaches_a_model_or_a_step(lab: PipelineLab) -> None:
+def test_no_expectation_ever_reaches_a_model_or_a_step(lab: PipelineProject) -> None:
     """A marker in every expectation field appears in no request and no step's inputs."""
     lab.pipeline(
         says("one", "{{ text }} {{ extra }}"),

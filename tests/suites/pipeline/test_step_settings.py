@@ -11,10 +11,10 @@ import assay
 from assay.core.errors import InputError, UsageError
 
 from servers.endpoint import Endpoint
-from support.pipelines import COMMAND, PipelineLab, PipelineResult, case, orders, says, typed
+from support.pipeline_project import COMMAND, PipelineProject, PipelineResult, case, orders, says, typed
 
 
-def asked(lab: PipelineLab, **options: Any) -> list[dict[str, Any]]:
+def asked(lab: PipelineProject, **options: Any) -> list[dict[str, Any]]:
     """Run against an endpoint, and return the bodies of the requests, sorted by their prompt."""
 
     async def run() -> list[dict[str, Any]]:
@@ -27,7 +27,7 @@ def asked(lab: PipelineLab, **options: Any) -> list[dict[str, Any]]:
     return asyncio.run(run())
 
 
-def test_a_test_switches_the_model_and_the_parameters_of_a_step(lab: PipelineLab) -> None:
+def test_a_test_switches_the_model_and_the_parameters_of_a_step(lab: PipelineProject) -> None:
     """By the step's id or its output key. Other tests keep the step's own; null removes a parameter."""
     lab.pipeline(says("a", params={"temperature": 0.5, "top_p": 1}, model="small", output_key="reply"))
     lab.tests(
@@ -49,7 +49,7 @@ def test_a_test_switches_the_model_and_the_parameters_of_a_step(lab: PipelineLab
     ]
 
 
-def test_parameters_of_the_command_line_win(lab: PipelineLab) -> None:
+def test_parameters_of_the_command_line_win(lab: PipelineProject) -> None:
     """As they do over those of the steps."""
     lab.pipeline(says("a"))
     lab.tests(case(step_inputs={"a": {"temperature": 1}}, expected_outputs={"a": "non_empty:"}))
@@ -68,7 +68,7 @@ def test_parameters_of_the_command_line_win(lab: PipelineLab) -> None:
     ],
     ids=["template", "system", "defaults", "mapping", "inputs"],
 )
-def test_a_name_that_the_prompt_or_the_pipeline_reads_stays_a_value(lab: PipelineLab, keys: dict[str, Any]) -> None:
+def test_a_name_that_the_prompt_or_the_pipeline_reads_stays_a_value(lab: PipelineProject, keys: dict[str, Any]) -> None:
     """The model of the step does not change, and the value may have any type."""
     lab.pipeline(**{"steps": [], **keys})
     lab.tests(
@@ -78,7 +78,7 @@ def test_a_name_that_the_prompt_or_the_pipeline_reads_stays_a_value(lab: Pipelin
     assert body["model"] == "big"
 
 
-def test_a_test_sets_the_timeout_of_a_step(lab: PipelineLab) -> None:
+def test_a_test_sets_the_timeout_of_a_step(lab: PipelineProject) -> None:
     """A shorter one fails the step; a longer one lets it finish."""
     lab.pipeline(orders("a", "sleep {{ seconds }}", timeout=0.05))
     lab.tests(
@@ -112,7 +112,7 @@ def test_a_test_sets_the_timeout_of_a_step(lab: PipelineLab) -> None:
     ],
 )
 def test_wrong_settings_are_refused_before_the_first_call(
-    lab: PipelineLab, values: dict[str, Any], message: str
+    lab: PipelineProject, values: dict[str, Any], message: str
 ) -> None:
     """With file, line and key; nothing is written."""
     lab.pipeline(says("a"))
@@ -123,7 +123,7 @@ def test_wrong_settings_are_refused_before_the_first_call(
     assert not (lab.folder / "out").exists()
 
 
-def test_a_model_without_a_key_is_refused_with_the_line_that_names_it(lab: PipelineLab) -> None:
+def test_a_model_without_a_key_is_refused_with_the_line_that_names_it(lab: PipelineProject) -> None:
     """Before the first call, and only if the test is selected."""
     lab.pipeline(says("a"))
     lab.tests(case("1"), case("2", step_inputs={"a": {"model": "openai/gpt"}}))
@@ -132,7 +132,7 @@ def test_a_model_without_a_key_is_refused_with_the_line_that_names_it(lab: Pipel
     assert lab.run(limit=1).output("a") == "hello"
 
 
-def test_a_function_of_a_testset_answers_with_permission(lab: PipelineLab) -> None:
+def test_a_function_of_a_testset_answers_with_permission(lab: PipelineProject) -> None:
     """`--allow-code` allows it, as for code in a testset."""
     lab.pipeline(says("a"))
     lab.tests(case("1", step_inputs={"a": {"model": "python/model.py:answer"}}))
@@ -140,7 +140,7 @@ def test_a_function_of_a_testset_answers_with_permission(lab: PipelineLab) -> No
     assert ran.output("a") == "hello"
 
 
-def test_another_model_of_a_test_is_another_run(lab: PipelineLab) -> None:
+def test_another_model_of_a_test_is_another_run(lab: PipelineProject) -> None:
     """The test's inputs and the models of the run are part of its identity."""
     lab.pipeline(says("a"))
     first, second = lab.script({"text": "1"}, name="one.jsonl"), lab.script({"text": "2"}, name="two.jsonl")
@@ -152,7 +152,7 @@ def test_another_model_of_a_test_is_another_run(lab: PipelineLab) -> None:
     assert results[0].run.folder == results[2].run.folder != results[1].run.folder
 
 
-def test_the_plan_counts_the_calls_of_each_model(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_plan_counts_the_calls_of_each_model(lab: PipelineProject, capsys: pytest.CaptureFixture[str]) -> None:
     """`--dry-run` lists the models that tests name, with the limits that tests set."""
     lab.pipeline(says("a", params={"max_tokens": 5}))
     other = lab.script({"text": "1"}, name="one.jsonl")
@@ -166,7 +166,9 @@ def test_the_plan_counts_the_calls_of_each_model(lab: PipelineLab, capsys: pytes
     ]
 
 
-def test_check_finds_wrong_settings_beside_the_pipeline(lab: PipelineLab, capsys: pytest.CaptureFixture[str]) -> None:
+def test_check_finds_wrong_settings_beside_the_pipeline(
+    lab: PipelineProject, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Without a run."""
     lab.pipeline(says("a"))
     lab.tests(case("1", step_inputs={"a": {"temperature": "hot"}}))

@@ -6,11 +6,11 @@ import pytest
 
 from assay.core.errors import InputError
 from assay.core.types import Record
-from assay.suites.pipeline.evaluation import read_output, records_by_test
+from assay.suites.pipeline.output_checks import read_output, records_by_test
 from assay.suites.pipeline.testset.case import TestCase
 from assay.suites.pipeline.testset.testsets import CaseGroup
 
-from support.pipelines import PipelineLab, case, says
+from support.pipeline_project import PipelineProject, case, says
 
 
 def _record(kind: str, part: str) -> Record:
@@ -45,7 +45,7 @@ def test_a_test_waits_for_those_it_names_in_the_order_of_the_group() -> None:
     assert group.waits_for(other) == []
 
 
-def test_an_unselected_dependency_is_checked_too(lab: PipelineLab) -> None:
+def test_an_unselected_dependency_is_checked_too(lab: PipelineProject) -> None:
     """Its judge is called, and problems are found before the run."""
     lab.pipeline(says("one"))
     rubric = case("a", expected_outputs={"one": "judge:It greets."})

@@ -8,10 +8,10 @@ import pytest
 
 from assay.core.errors import UsageError
 
-from support.pipelines import PipelineLab, case, says
+from support.pipeline_project import PipelineProject, case, says
 
 
-def with_variants(lab: PipelineLab, **changes: dict[str, Any]) -> None:
+def with_variants(lab: PipelineProject, **changes: dict[str, Any]) -> None:
     """Variants of the step `one`, each with its changes."""
     variants = {name: {"overrides": {"one": change}} for name, change in changes.items()}
     lab.pipeline(says("one", "{{ text }}"), says("two", "{{ one }}2"), variants=variants)
@@ -25,13 +25,13 @@ def with_variants(lab: PipelineLab, **changes: dict[str, Any]) -> None:
         ({"system": "s"}, "hello2"),
     ],
 )
-def test_a_variant_changes_its_step(lab: PipelineLab, change: dict[str, Any], output: str) -> None:
+def test_a_variant_changes_its_step(lab: PipelineProject, change: dict[str, Any], output: str) -> None:
     """Later steps get the changed output."""
     with_variants(lab, v=change)
     assert lab.run(variant=["v"]).output("two") == output
 
 
-def test_a_variant_changes_what_is_sent(lab: PipelineLab) -> None:
+def test_a_variant_changes_what_is_sent(lab: PipelineProject) -> None:
     """Parameters and the model."""
     with_variants(lab, v={"params": {"temperature": 0.5}, "model": "python/model.py:say_it", "system": "S"})
     lab.write("model.py", (lab.folder / "model.py").read_text() + "\nsay_it = answer\n")
@@ -41,7 +41,7 @@ def test_a_variant_changes_what_is_sent(lab: PipelineLab) -> None:
     assert first["messages"][0] == {"role": "system", "content": "S"}
 
 
-def test_variants_are_side_by_side_in_the_files(lab: PipelineLab) -> None:
+def test_variants_are_side_by_side_in_the_files(lab: PipelineProject) -> None:
     """Test by test, in the given order; `all` selects those of the file."""
     with_variants(lab, v={"template": "say V{{ text }}"}, w={"template": "say W"})
     lab.tests(case("a"), case("b", inputs={"text": "x"}))
@@ -59,7 +59,7 @@ def test_variants_are_side_by_side_in_the_files(lab: PipelineLab) -> None:
         lab.run(variant=["all", "u"])
 
 
-def test_an_unknown_variant_is_reported_with_the_known_ones(lab: PipelineLab) -> None:
+def test_an_unknown_variant_is_reported_with_the_known_ones(lab: PipelineProject) -> None:
     """Before the first request."""
     with_variants(lab, shorter={"template": "say x"})
     with pytest.raises(UsageError, match="there is no variant named 'short'; did you mean 'shorter'"):

@@ -8,12 +8,12 @@ import pytest
 
 from assay.core.errors import InputError
 
-from support.pipelines import PipelineLab, case, computes, orders, says
+from support.pipeline_project import PipelineProject, case, computes, orders, says
 
 YES, NO, ODD = '{"reason": "r", "passed": true}', '{"reason": "too long", "passed": false}', "well, maybe"
 
 
-def test_every_verdict_has_its_count_and_its_place_in_the_rate(lab: PipelineLab) -> None:
+def test_every_verdict_has_its_count_and_its_place_in_the_rate(lab: PipelineProject) -> None:
     """The rate is passed / (passed + failed + errored); the others are counted as left out."""
     lab.pipeline(orders("one", "{{ order }}", output_parser="number"))
     lab.tests(
@@ -74,7 +74,9 @@ def test_every_verdict_has_its_count_and_its_place_in_the_rate(lab: PipelineLab)
         ([case("a", expected_outputs={"one": "judge:x"}), case("b", expected_outputs={"one": "bye"})], 1),
     ],
 )
-def test_the_exit_code_is_that_of_the_worst_result(lab: PipelineLab, tests: list[dict[str, Any]], code: int) -> None:
+def test_the_exit_code_is_that_of_the_worst_result(
+    lab: PipelineProject, tests: list[dict[str, Any]], code: int
+) -> None:
     """0 fine, 1 a check failed or no verdict is readable, 4 some verdict is unreadable; the same when a finished run is shown."""
     lab.pipeline(says("one"))
     lab.tests(*tests)
@@ -88,7 +90,7 @@ def test_the_exit_code_is_that_of_the_worst_result(lab: PipelineLab, tests: list
     ("reply", "result", "reason"),
     [(YES, "passed", ""), (NO, "failed", "too long"), (ODD, "invalid", "no verdict: ")],
 )
-def test_a_judge_passes_fails_or_is_not_understood(lab: PipelineLab, reply: str, result: str, reason: str) -> None:
+def test_a_judge_passes_fails_or_is_not_understood(lab: PipelineProject, reply: str, result: str, reason: str) -> None:
     """An unreadable verdict is neither, and keeps its reason."""
     lab.pipeline(says("one"))
     lab.tests(case(expected_outputs={"one": "judge:is short"}))
@@ -99,7 +101,7 @@ def test_a_judge_passes_fails_or_is_not_understood(lab: PipelineLab, reply: str,
     assert check.get("passed") is {"passed": True, "failed": False, "invalid": None}[result]
 
 
-def test_a_judge_that_is_down_is_called_again_and_the_steps_are_not(lab: PipelineLab) -> None:
+def test_a_judge_that_is_down_is_called_again_and_the_steps_are_not(lab: PipelineProject) -> None:
     """Exit code 3; the next start judges the rest."""
     lab.pipeline(says("one"))
     lab.tests(case("a", expected_outputs={"one": "judge:x"}), case("b", expected_outputs={"one": "hello"}))
@@ -130,7 +132,7 @@ async def answer(prompt, params):
     assert len(stages) == 3
 
 
-def test_expectations_of_a_judge_without_one_are_refused(lab: PipelineLab) -> None:
+def test_expectations_of_a_judge_without_one_are_refused(lab: PipelineProject) -> None:
     """Before the first request; the message shows the flag."""
     lab.pipeline(says("one"))
     lab.tests(case("a"), case("b", expected_outputs={"one": "judge:x"}))
@@ -138,7 +140,7 @@ def test_expectations_of_a_judge_without_one_are_refused(lab: PipelineLab) -> No
         lab.run()
 
 
-def test_a_reference_without_a_judge_is_not_evaluated(lab: PipelineLab) -> None:
+def test_a_reference_without_a_judge_is_not_evaluated(lab: PipelineProject) -> None:
     """Only a judge compares `expected`; without one the other checks decide."""
     lab.pipeline(says("one"))
     lab.tests(
@@ -155,7 +157,7 @@ def test_a_reference_without_a_judge_is_not_evaluated(lab: PipelineLab) -> None:
     assert judged.run.folder == ran.run.folder
 
 
-def test_a_reference_may_be_any_json(lab: PipelineLab) -> None:
+def test_a_reference_may_be_any_json(lab: PipelineProject) -> None:
     """The judge reads it as text."""
     lab.pipeline(says("one"))
     lab.tests({"id": "a", "text": "hello", "expected": {"tone": "wärm"}})
@@ -164,7 +166,7 @@ def test_a_reference_may_be_any_json(lab: PipelineLab) -> None:
     assert '{"tone": "wärm"}' in ran.calls()[-1]["request"]["messages"][-1]["content"]
 
 
-def test_a_missing_output_needs_no_judge(lab: PipelineLab) -> None:
+def test_a_missing_output_needs_no_judge(lab: PipelineProject) -> None:
     """It fails with the reason of its step, without a call."""
     lab.pipeline(says("bad", "x", output_parser="number", required=False), says("one"), evaluation_target="bad")
     lab.tests({"id": "a", "text": "hello", "expected": "A greeting"})
@@ -174,7 +176,7 @@ def test_a_missing_output_needs_no_judge(lab: PipelineLab) -> None:
     assert {call["stage"] for call in ran.calls()} == {"ask"}
 
 
-def test_output_means_the_only_output_whatever_its_name(lab: PipelineLab) -> None:
+def test_output_means_the_only_output_whatever_its_name(lab: PipelineProject) -> None:
     """Of several, that of the target step; an output named `output` is meant by its name."""
     lab.pipeline(says("one"), outputs=[{"key": "result", "from": "one"}])
     lab.tests(case(expected_outputs={"output": "hello"}, evaluation_config={"strict_mode": True}))
@@ -186,7 +188,7 @@ def test_output_means_the_only_output_whatever_its_name(lab: PipelineLab) -> Non
     assert lab.run().verdicts == {"a": "failed", "b": "passed"}
 
 
-def test_the_only_output_blames_the_step_that_produced_it(lab: PipelineLab) -> None:
+def test_the_only_output_blames_the_step_that_produced_it(lab: PipelineProject) -> None:
     """Not the target step, although tests call it `output`."""
     lab.pipeline(
         says("one"),
@@ -205,7 +207,7 @@ def test_the_only_output_blames_the_step_that_produced_it(lab: PipelineLab) -> N
     assert third["first_wrong"]["step"] == "two"
 
 
-def test_a_failed_step_is_the_first_wrong_one(lab: PipelineLab) -> None:
+def test_a_failed_step_is_the_first_wrong_one(lab: PipelineProject) -> None:
     """Its own error is shown, not the missing output of a later step."""
     lab.pipeline(says("one", output_parser="number"), says("two", "{{ one }}"))
     lab.tests(case("later", expected_outputs={"two": "7"}), case("nothing"))
@@ -216,7 +218,7 @@ def test_a_failed_step_is_the_first_wrong_one(lab: PipelineLab) -> None:
         assert "the reply contains no number" in row["first_wrong"]["why"]
 
 
-def test_rules_of_the_file_and_of_the_test_both_count(lab: PipelineLab) -> None:
+def test_rules_of_the_file_and_of_the_test_both_count(lab: PipelineProject) -> None:
     """A rule of the only output applies under its own name and under `output`."""
     rules = [{"kind": "max_chars", "value": 4}]
     lab.pipeline(says("one"), outputs=[{"key": "short", "from": "one", "rules": rules}])
@@ -233,7 +235,7 @@ def test_rules_of_the_file_and_of_the_test_both_count(lab: PipelineLab) -> None:
     assert [check["of"] for check in ran.rows[1]["checks"]] == ["rules", "rules"]
 
 
-def test_intermediate_expectations_count_only_where_they_are_switched_on(lab: PipelineLab) -> None:
+def test_intermediate_expectations_count_only_where_they_are_switched_on(lab: PipelineProject) -> None:
     """By step id or output key; an unknown step fails."""
     lab.pipeline(says("one", output_key="first"), says("two", "{{ first }}2"))
     on = {"evaluate_intermediate": True}
@@ -268,7 +270,7 @@ def test_intermediate_expectations_count_only_where_they_are_switched_on(lab: Pi
         ({"tolerance": 0.4, "ignore_fields": ["mood"]}, "failed"),
     ],
 )
-def test_evaluation_config_selects_the_checks(lab: PipelineLab, config: dict[str, Any], result: str) -> None:
+def test_evaluation_config_selects_the_checks(lab: PipelineProject, config: dict[str, Any], result: str) -> None:
     """Final output and aggregation separately; ignored fields and tolerance for both."""
     lab.pipeline(
         {"id": "sum", "strategy": "stats", "fields": ["n"], "output": {"n": "fields.n.mean"}},
@@ -285,7 +287,7 @@ def test_evaluation_config_selects_the_checks(lab: PipelineLab, config: dict[str
     assert lab.run().row["result"] == result
 
 
-def test_without_an_aggregate_step_the_final_output_is_the_aggregation(lab: PipelineLab) -> None:
+def test_without_an_aggregate_step_the_final_output_is_the_aggregation(lab: PipelineProject) -> None:
     """The last step's output; with several outputs, all of them."""
     lab.pipeline(computes("count", "{'count': 2}"))
     lab.tests(case("a", expected_aggregation={"count": 2}), case("b", expected_aggregation={"count": 3}))
@@ -294,7 +296,7 @@ def test_without_an_aggregate_step_the_final_output_is_the_aggregation(lab: Pipe
     assert lab.run().verdicts == {"a": "passed", "b": "failed"}
 
 
-def test_the_last_of_several_aggregates_is_the_aggregation(lab: PipelineLab) -> None:
+def test_the_last_of_several_aggregates_is_the_aggregation(lab: PipelineProject) -> None:
     """Even if other steps follow."""
     first = {"id": "a", "strategy": "concat", "input_mapping": {"items": "batch_items"}}
     last = {
@@ -307,7 +309,7 @@ def test_the_last_of_several_aggregates_is_the_aggregation(lab: PipelineLab) -> 
     assert ran.row["result"] == "passed"
 
 
-def test_a_rate_without_any_output_is_left_out_in_the_words_of_the_verdict(lab: PipelineLab) -> None:
+def test_a_rate_without_any_output_is_left_out_in_the_words_of_the_verdict(lab: PipelineProject) -> None:
     """`no answer` would be another verdict: that of an endpoint that does not answer."""
     lab.pipeline(orders("one", "{{ order }}", output_parser="number"))
     lab.tests(case("e", inputs={"order": "say no"}, expected_outputs={"one": 1}))

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from support.lab import Lab
+from support.task_project import TaskProject
 
 
 @pytest.fixture
-def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TaskProject:
     """An empty folder that is the working directory, with models in it."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
-    return Lab(tmp_path)
+    return TaskProject(tmp_path)

@@ -11,7 +11,7 @@ import pytest
 from assay.core.errors import UsageError
 
 from servers.loopback import LoopbackServer, chat
-from support.lab import Lab, TaskResult, docs_of
+from support.task_project import TaskProject, TaskResult, docs_of
 
 SHOTS: dict[str, Any] = {
     "num_fewshot": 2,
@@ -24,19 +24,19 @@ def messages(*turns: str) -> list[dict[str, str]]:
     return [dict(zip(("role", "content"), turn.split(": ", 1), strict=True)) for turn in turns]
 
 
-def talked(lab: Lab, *, options: dict[str, Any] | None = None, **changes: Any) -> TaskResult:
+def talked(lab: TaskProject, *, options: dict[str, Any] | None = None, **changes: Any) -> TaskResult:
     """A run in chat form."""
     lab.task(docs=docs_of("q=q"), **changes)
     return lab.run(**{"apply_chat_template": True, **(options or {})})
 
 
-def test_each_example_is_two_turns(lab: Lab) -> None:
+def test_each_example_is_two_turns(lab: TaskProject) -> None:
     """The default; delimiters have no place between messages."""
     (asked,) = talked(lab, **SHOTS).prompts()
     assert asked == messages("user: one", "assistant: 1", "user: two", "assistant: 2", "user: q")
 
 
-def test_all_in_one_message(lab: Lab) -> None:
+def test_all_in_one_message(lab: TaskProject) -> None:
     """`fewshot_as_multiturn: false`: one user message with the delimiters."""
     (asked,) = talked(lab, options={"fewshot_as_multiturn": False}, **SHOTS).prompts()
     assert asked == messages("user: one 1\n\ntwo 2\n\nq")
@@ -54,7 +54,7 @@ def test_all_in_one_message(lab: Lab) -> None:
     ],
 )
 def test_instruction_and_description_are_the_system_message(
-    lab: Lab, multiturn: bool | None, system: str | None, description: str, expected: str
+    lab: TaskProject, multiturn: bool | None, system: str | None, description: str, expected: str
 ) -> None:
     """Joined by fewshot_delimiter unless there is white space; the description is a template."""
     options = {"system_instruction": system, "fewshot_as_multiturn": multiturn}
@@ -62,14 +62,14 @@ def test_instruction_and_description_are_the_system_message(
     assert asked == [{"role": "system", "content": expected}, {"role": "user", "content": "q"}]
 
 
-def test_instruction_and_description_before_a_text(lab: Lab) -> None:
+def test_instruction_and_description_before_a_text(lab: TaskProject) -> None:
     """Without a chat template they are the start of the prompt."""
     lab.task(docs=docs_of("q=q"), description="Add.\n", **SHOTS)
     assert lab.run(system_instruction="Be brief.").prompts() == ["Be brief.\n\nAdd.\none 1\n\ntwo 2\n\nq"]
 
 
 @pytest.mark.parametrize("multiturn", [None, False])
-def test_a_prefix_is_what_the_assistant_begins_with(lab: Lab, multiturn: bool | None) -> None:
+def test_a_prefix_is_what_the_assistant_begins_with(lab: TaskProject, multiturn: bool | None) -> None:
     """The last message is the assistant's, in both forms."""
     options = {"fewshot_as_multiturn": multiturn}
     (asked,) = talked(lab, options=options, gen_prefix="So:", **SHOTS).prompts()
@@ -79,7 +79,7 @@ def test_a_prefix_is_what_the_assistant_begins_with(lab: Lab, multiturn: bool | 
     assert asked[:-1] == messages(*(one if multiturn is False else before))
 
 
-def test_the_samples_file_shows_the_messages_that_are_sent(lab: Lab) -> None:
+def test_the_samples_file_shows_the_messages_that_are_sent(lab: TaskProject) -> None:
     """Rows have them as JSON in a list; the hash covers that JSON."""
     with LoopbackServer(lambda body: (200, chat("q"))) as server:
         options = {"model": "openai/m", "base_url": server.url}
@@ -91,14 +91,14 @@ def test_the_samples_file_shows_the_messages_that_are_sent(lab: Lab) -> None:
     assert result.results["t"]["exact_match,none"] == 1.0
 
 
-def test_messages_are_written_without_escapes(lab: Lab) -> None:
+def test_messages_are_written_without_escapes(lab: TaskProject) -> None:
     """Letters of all languages are kept."""
     lab.task(docs=docs_of("né=né"))
     (row,) = lab.run(apply_chat_template=True).rows()
     assert row["arguments"]["gen_args_0"]["arg_0"] == ['[{"role": "user", "content": "né"}]']
 
 
-def test_results_contain_the_chat_settings(lab: Lab) -> None:
+def test_results_contain_the_chat_settings(lab: TaskProject) -> None:
     """Template, turns, instruction and its hash."""
     file = talked(lab, options={"system_instruction": "Be brief."}).file
     assert (file["fewshot_as_multiturn"], file["chat_template"]) == (True, "")
@@ -109,7 +109,7 @@ def test_results_contain_the_chat_settings(lab: Lab) -> None:
     assert (plain["system_instruction"], plain["system_instruction_sha"]) == (None, None)
 
 
-def test_turns_without_a_chat_template_are_refused(lab: Lab) -> None:
+def test_turns_without_a_chat_template_are_refused(lab: TaskProject) -> None:
     """There are no turns in a text."""
     lab.task()
     with pytest.raises(UsageError, match="--fewshot-as-multiturn needs --apply-chat-template"):

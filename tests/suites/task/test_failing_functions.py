@@ -13,7 +13,7 @@ import pytest
 from assay.store.cases import RunCases
 
 from support.commands import environment
-from support.lab import FOUR, Fn, Lab, refused
+from support.task_project import FOUR, Fn, TaskProject, refused
 
 # What is asked
 PLACES: dict[str, dict[str, Any]] = {
@@ -43,14 +43,14 @@ def renamed(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_missing_module_is_an_error_before_the_first_request(lab: Lab, place: str) -> None:
+def test_a_missing_module_is_an_error_before_the_first_request(lab: TaskProject, place: str) -> None:
     """The message has the file that was looked for."""
     match = r"t.yaml:\d+ [^ ]*: !function nowhere_at_all.broken: there is no file nowhere_at_all.py and no module"
     refused(lab, match, **renamed(PLACES[place]))
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_missing_function_is_an_error_before_the_first_request(lab: Lab, place: str) -> None:
+def test_a_missing_function_is_an_error_before_the_first_request(lab: TaskProject, place: str) -> None:
     """The message has the file that lacks it."""
     lab.write("utils.py", "broken = 5\n")
     match = r"^t.yaml:\d+ [^ ]*: !function utils.broken: utils.py has no function 'broken'"
@@ -58,7 +58,7 @@ def test_a_missing_function_is_an_error_before_the_first_request(lab: Lab, place
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_a_module_that_raises_is_an_error_before_the_first_request(lab: Lab, place: str) -> None:
+def test_a_module_that_raises_is_an_error_before_the_first_request(lab: TaskProject, place: str) -> None:
     """The message has the exception."""
     lab.write("utils.py", "raise KeyError('no luck')\n")
     refused(
@@ -70,26 +70,26 @@ def test_a_module_that_raises_is_an_error_before_the_first_request(lab: Lab, pla
 
 @pytest.mark.parametrize("place", ["doc_to_text", "doc_to_target", "process_docs", "samples", "custom_dataset"])
 def test_a_function_that_raises_on_the_first_document_is_an_error_before_the_first_request(
-    lab: Lab, place: str
+    lab: TaskProject, place: str
 ) -> None:
     """The message has the key and the exception."""
     lab.write("utils.py", "def broken(*given, **named):\n    raise KeyError('no luck')\n")
     refused(lab, rf"t.yaml:\d+ .*{place}.*KeyError: 'no luck'", **PLACES[place])
 
 
-def test_a_function_needs_a_module(lab: Lab) -> None:
+def test_a_function_needs_a_module(lab: TaskProject) -> None:
     """`!function name` without a module is an error."""
     refused(lab, r"t.yaml:\d doc_to_text: !function broken: expected module.name", doc_to_text=Fn("broken"))
 
 
-def test_a_function_where_none_belongs_is_refused(lab: Lab) -> None:
+def test_a_function_where_none_belongs_is_refused(lab: TaskProject) -> None:
     """Settings that cannot be a function report it."""
     refused(lab, r"t.yaml:\d+ repeats: !function utils.n is not allowed here", repeats=Fn("utils.n"))
     where = {"until": [Fn("utils.n")]}
     refused(lab, r"generation_kwargs.until.0: !function utils.n is not allowed", generation_kwargs=where)
 
 
-def test_a_filter_class_without_apply_is_refused(lab: Lab) -> None:
+def test_a_filter_class_without_apply_is_refused(lab: TaskProject) -> None:
     """Before the first request."""
     lab.write("utils.py", "class Bad:\n    pass\n")
     chain = [{"function": Fn("utils.Bad")}]
@@ -101,7 +101,7 @@ def test_a_filter_class_without_apply_is_refused(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("place", ["doc_to_text", "doc_to_target"])
-def test_a_document_on_which_code_raises_fails_alone(lab: Lab, place: str) -> None:
+def test_a_document_on_which_code_raises_fails_alone(lab: TaskProject, place: str) -> None:
     """The others are requested and scored; the row has the reason and the document's place."""
     lab.write("utils.py", "def broken(doc):\n    return {'1': '1', '3': '3', '4': '4'}[doc['q']]\n")
     lab.task(docs=FOUR, **PLACES[place])
@@ -126,7 +126,7 @@ def test_a_document_on_which_code_raises_fails_alone(lab: Lab, place: str) -> No
         },
     ],
 )
-def test_a_document_on_which_scoring_raises_loses_its_score_alone(lab: Lab, code: dict[str, Any]) -> None:
+def test_a_document_on_which_scoring_raises_loses_its_score_alone(lab: TaskProject, code: dict[str, Any]) -> None:
     """Its reply is kept, its row has the error, and the mean covers the other documents."""
     lab.write(
         "utils.py",
@@ -148,7 +148,7 @@ def test_a_document_on_which_scoring_raises_loses_its_score_alone(lab: Lab, code
     assert result.results["t"][f"{name},none"] == pytest.approx((-1 + 1 + 0.5) / 3)
 
 
-def test_an_aggregation_that_raises_costs_its_number_alone(lab: Lab) -> None:
+def test_an_aggregation_that_raises_costs_its_number_alone(lab: TaskProject) -> None:
     """The other numbers and the rows are written; the report has the error."""
     lab.write("utils.py", "def bad(values):\n    raise ValueError('no luck')\n")
     metrics = [{"metric": "exact_match"}, {"metric": "acc", "aggregation": Fn("utils.bad")}]
@@ -162,7 +162,7 @@ def test_an_aggregation_that_raises_costs_its_number_alone(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("aggregation", ["f1", "weighted_perplexity", "brier_score"])
-def test_a_built_in_aggregation_may_get_values_it_cannot_use(lab: Lab, aggregation: str) -> None:
+def test_a_built_in_aggregation_may_get_values_it_cannot_use(lab: TaskProject, aggregation: str) -> None:
     """`process_results` may return anything; the other numbers are written."""
     lab.write("grade.py", "def grade(doc, results):\n    return {'acc': 1.0, 'v': 1.0}\n")
     metrics = [{"metric": "acc"}, {"metric": "v", "aggregation": aggregation}]
@@ -172,7 +172,7 @@ def test_a_built_in_aggregation_may_get_values_it_cannot_use(lab: Lab, aggregati
     assert result.metric("v").reason.startswith(f"{aggregation} raised TypeError: ")
 
 
-def test_a_document_without_a_value_of_process_results_is_left_out(lab: Lab) -> None:
+def test_a_document_without_a_value_of_process_results_is_left_out(lab: TaskProject) -> None:
     """The report counts it as not scored."""
     lab.write("grade.py", "def grade(doc, results):\n    return {'v': 1.0} if doc['q'] < '2' else {}\n")
     lab.task(docs=FOUR, process_results=Fn("grade.grade"), metric_list=[{"metric": "v"}])
@@ -180,7 +180,7 @@ def test_a_document_without_a_value_of_process_results_is_left_out(lab: Lab) -> 
     assert (result.denominator, result.left_out) == (1, {"not scored": 3})
 
 
-def test_nanmean_ignores_nan(lab: Lab) -> None:
+def test_nanmean_ignores_nan(lab: TaskProject) -> None:
     """Rows show NaN as the harness writes it; `mean` reports it as invalid."""
     lab.write(
         "grade.py",
@@ -196,7 +196,7 @@ def test_nanmean_ignores_nan(lab: Lab) -> None:
     assert result.metric("w").left_out == {"invalid": 1}
 
 
-def test_a_number_too_large_costs_one_score(lab: Lab) -> None:
+def test_a_number_too_large_costs_one_score(lab: TaskProject) -> None:
     """Python integers are unlimited; floats and JSON are not."""
     lab.write(
         "utils.py",
@@ -208,7 +208,7 @@ def test_a_number_too_large_costs_one_score(lab: Lab) -> None:
     assert result.results["t"]["m,none"] == pytest.approx(1e30)
 
 
-def test_a_type_error_of_a_metric_is_reported(lab: Lab) -> None:
+def test_a_type_error_of_a_metric_is_reported(lab: TaskProject) -> None:
     """Not the second error, from the call in the older form."""
     lab.write("utils.py", "def m(references, predictions):\n    return len(5)\n")
     lab.task(docs=FOUR, metric_list=[{"metric": Fn("utils.m")}])
@@ -254,13 +254,13 @@ class Filter:
 
 
 @pytest.mark.parametrize("place", ["doc_to_target", "process_docs", "samples", "custom_dataset"])
-def test_sys_exit_before_the_first_request_is_an_error_of_the_task(lab: Lab, place: str) -> None:
+def test_sys_exit_before_the_first_request_is_an_error_of_the_task(lab: TaskProject, place: str) -> None:
     """The place is reported, and the exit code is not 0."""
     lab.write("utils.py", ENDING.replace("def leave(", "def broken("))
     refused(lab, rf"t.yaml:\d+ .*{place}.*SystemExit: 0", **PLACES[place])
 
 
-def test_sys_exit_in_a_generator_and_in_a_filter_class_is_an_error_of_the_task(lab: Lab) -> None:
+def test_sys_exit_in_a_generator_and_in_a_filter_class_is_an_error_of_the_task(lab: TaskProject) -> None:
     """A generator's code runs while its rows are read, a filter's constructor when the task is read."""
     lab.write("utils.py", ENDING)
     refused(lab, r"t.yaml:\d+ process_docs: rows: SystemExit: 0", process_docs=Fn("utils.rows"))
@@ -268,7 +268,7 @@ def test_sys_exit_in_a_generator_and_in_a_filter_class_is_an_error_of_the_task(l
     refused(lab, r"filter_list.0.filter.0: 0", filter_list=chain)
 
 
-def test_sys_exit_on_one_document_costs_that_document(lab: Lab) -> None:
+def test_sys_exit_on_one_document_costs_that_document(lab: TaskProject) -> None:
     """The others are asked; the failure carries the traceback of the user's file."""
     lab.write("utils.py", ENDING)
     lab.task(docs=FOUR, doc_to_text=Fn("utils.text"))
@@ -290,7 +290,7 @@ def test_sys_exit_on_one_document_costs_that_document(lab: Lab) -> None:
         },
     ],
 )
-def test_sys_exit_in_scoring_costs_one_score(lab: Lab, code: dict[str, Any]) -> None:
+def test_sys_exit_in_scoring_costs_one_score(lab: TaskProject, code: dict[str, Any]) -> None:
     """The others are scored, and the score that is missing carries the traceback."""
     lab.write("utils.py", ENDING)
     lab.task(docs=FOUR, **code)
@@ -299,7 +299,7 @@ def test_sys_exit_in_scoring_costs_one_score(lab: Lab, code: dict[str, Any]) -> 
     assert "SystemExit: 0" in result.rows()[1]["error"]
 
 
-def test_sys_exit_in_an_aggregation_costs_its_number(lab: Lab) -> None:
+def test_sys_exit_in_an_aggregation_costs_its_number(lab: TaskProject) -> None:
     """The run is finished, and the number is not measured."""
     lab.write("utils.py", ENDING)
     lab.task(docs=FOUR, metric_list=[{"metric": "exact_match", "aggregation": Fn("utils.leave")}])
@@ -310,7 +310,7 @@ def test_sys_exit_in_an_aggregation_costs_its_number(lab: Lab) -> None:
 # What changed code means
 
 
-def again(lab: Lab) -> dict[str, Any]:
+def again(lab: TaskProject) -> dict[str, Any]:
     """`assay task` as a process of its own, so that changed Python is read anew: what the run says of itself."""
     command = [sys.executable, "-m", "assay", "task", "t.yaml", "--model", "python/model.py:echo"]
     done = subprocess.run(
@@ -327,7 +327,7 @@ def again(lab: Lab) -> dict[str, Any]:
     return {"runs": len(folders), "last": summaries[-1]}
 
 
-def test_changed_scoring_code_scores_again_and_changed_prompt_code_starts_a_new_run(lab: Lab) -> None:
+def test_changed_scoring_code_scores_again_and_changed_prompt_code_starts_a_new_run(lab: TaskProject) -> None:
     """Scoring again sends no request."""
     lab.write("score.py", "def grade(doc, results):\n    return {'m': 1.0}\n")
     lab.write("ask.py", "def text(doc):\n    return doc['q']\n")
@@ -361,7 +361,7 @@ def test_changed_scoring_code_scores_again_and_changed_prompt_code_starts_a_new_
         ),
     ],
 )
-def test_a_changed_helper_is_changed_code(lab: Lab, imported: str, helper: str) -> None:
+def test_a_changed_helper_is_changed_code(lab: TaskProject, imported: str, helper: str) -> None:
     """A file that the code imports is part of the code."""
     lab.write("pack/__init__.py", "from .deep import said\n")
     lab.write("pack/deep.py", "said = '?'\n")

@@ -14,14 +14,14 @@ import pytest
 import assay
 from assay.core.errors import InputError, UsageError
 
-from support.lab import FOUR, Fn, Lab, docs_of
 from support.suite_files import problems_in
+from support.task_project import FOUR, Fn, TaskProject, docs_of
 
 # What is asked
 
 
 @pytest.mark.parametrize("place", ["evaluated", "examples"])
-def test_documents_that_differ_in_every_start_are_refused(lab: Lab, place: str) -> None:
+def test_documents_that_differ_in_every_start_are_refused(lab: TaskProject, place: str) -> None:
     """An interrupted run stops if process_docs returns other documents."""
     lab.write("utils.py", "import os\n\ndef any(data):\n    return data.map(lambda d: {'x': os.urandom(9).hex()})\n")
     own = {"process_docs": Fn("utils.any")}
@@ -37,7 +37,7 @@ def test_documents_that_differ_in_every_start_are_refused(lab: Lab, place: str) 
 
 
 @pytest.mark.parametrize("key", ["custom_dataset", "samples"])
-def test_random_data_is_the_same_in_every_start(lab: Lab, key: str) -> None:
+def test_random_data_is_the_same_in_every_start(lab: TaskProject, key: str) -> None:
     """`random` is seeded as in the harness, so the same command finds its run."""
     lab.write(
         "utils.py",
@@ -52,7 +52,7 @@ def test_random_data_is_the_same_in_every_start(lab: Lab, key: str) -> None:
     assert lab.run().run.folder == first.run.folder
 
 
-def test_process_docs_makes_the_documents(lab: Lab) -> None:
+def test_process_docs_makes_the_documents(lab: TaskProject) -> None:
     """Rows show what it made; a data set that shrinks has as many documents as are left."""
     lab.write(
         "utils.py",
@@ -66,7 +66,7 @@ def test_process_docs_makes_the_documents(lab: Lab) -> None:
     assert result.file["n-samples"]["t"] == {"original": 3, "effective": 3}
 
 
-def test_process_docs_may_return_a_list(lab: Lab) -> None:
+def test_process_docs_may_return_a_list(lab: TaskProject) -> None:
     """Any iterable of documents."""
     lab.write("utils.py", "def keep(data):\n    return [{'q': d['q'] * 2, 'a': d['a'] * 2} for d in data]\n")
     lab.task(docs=FOUR, process_docs=Fn("utils.keep"))
@@ -74,7 +74,7 @@ def test_process_docs_may_return_a_list(lab: Lab) -> None:
     assert (result.prompts(), result.results["t"]["exact_match,none"]) == (["11", "22", "33", "44"], 0.75)
 
 
-def test_random_prompts_are_drawn_the_same_each_time(lab: Lab) -> None:
+def test_random_prompts_are_drawn_the_same_each_time(lab: TaskProject) -> None:
     """Rows show the prompts that were sent, and a new start sends the same; other seeds give others."""
     lab.write("utils.py", "import random\n\ndef text(d):\n    return f'{d[\"q\"]} {random.random()}'\n")
     lab.task(docs=FOUR, doc_to_text=Fn("utils.text"))
@@ -85,7 +85,7 @@ def test_random_prompts_are_drawn_the_same_each_time(lab: Lab) -> None:
     assert lab.run(output_dir="other", seed=7).prompts() != result.prompts()
 
 
-def test_random_examples_are_the_same_whichever_document_is_asked_first(lab: Lab) -> None:
+def test_random_examples_are_the_same_whichever_document_is_asked_first(lab: TaskProject) -> None:
     """A continued run uses the examples of its first start."""
     lab.write("utils.py", "import random\n\ndef text(d):\n    return f'{d[\"q\"]} {random.random()}'\n")
     shots = {"sampler": "first_n", "samples": [{"q": "example", "a": "x"}]}
@@ -97,7 +97,7 @@ def test_random_examples_are_the_same_whichever_document_is_asked_first(lab: Lab
     assert len({prompt.partition("\n\n")[0] for prompt in sent}) == 1
 
 
-def test_text_target_and_choice_may_be_functions(lab: Lab) -> None:
+def test_text_target_and_choice_may_be_functions(lab: TaskProject) -> None:
     """Each gets the document; its return value is used unchanged and never parsed as a list."""
     lab.write(
         "utils.py",
@@ -119,7 +119,7 @@ def test_text_target_and_choice_may_be_functions(lab: Lab) -> None:
     assert result.prompts() == ["Q x", "Q y"]
 
 
-def test_a_function_is_looked_for_beside_the_file_that_names_it(lab: Lab) -> None:
+def test_a_function_is_looked_for_beside_the_file_that_names_it(lab: TaskProject) -> None:
     """An included file in another folder brings its own Python; dots are folders."""
     lab.write("base/deep/utils.py", "def text(doc):\n    return 'base ' + doc['q']\n")
     lab.write("utils.py", "def text(doc):\n    return 'wrong'\n")
@@ -129,7 +129,7 @@ def test_a_function_is_looked_for_beside_the_file_that_names_it(lab: Lab) -> Non
     assert lab.run().prompts()[0] == "base 1"
 
 
-def test_python_beside_a_task_may_import_its_neighbours(lab: Lab) -> None:
+def test_python_beside_a_task_may_import_its_neighbours(lab: TaskProject) -> None:
     """As if it had been started in its folder."""
     lab.write("tasks/neighbour_of_t.py", "MARK = 'marked '\n")
     lab.write(
@@ -140,13 +140,13 @@ def test_python_beside_a_task_may_import_its_neighbours(lab: Lab) -> None:
     assert lab.run("tasks/t.yaml").prompts()[0] == "marked 1"
 
 
-def test_a_function_may_come_from_an_installed_module(lab: Lab) -> None:
+def test_a_function_may_come_from_an_installed_module(lab: TaskProject) -> None:
     """Where no file of that name stands beside the task."""
     lab.task(docs=FOUR, doc_to_text=Fn("json.dumps"))
     assert lab.run().prompts()[0] == json.dumps(FOUR[0])
 
 
-def test_custom_dataset_makes_the_splits(lab: Lab) -> None:
+def test_custom_dataset_makes_the_splits(lab: TaskProject) -> None:
     """It gets metadata, --metadata and dataset_kwargs by name; dataset_path is not needed."""
     lab.write(
         "utils.py",
@@ -161,7 +161,7 @@ def test_custom_dataset_makes_the_splits(lab: Lab) -> None:
     assert result.file["configs"]["t"]["metadata"]["given"] == "g"
 
 
-def test_examples_may_come_from_a_function(lab: Lab) -> None:
+def test_examples_may_come_from_a_function(lab: TaskProject) -> None:
     """`fewshot_config.samples: !function` returns the list."""
     lab.write("utils.py", "def shots():\n    return [{'q': 'a', 'a': 'b'}, {'q': 'c', 'a': 'd'}]\n")
     fewshot = {"sampler": "first_n", "samples": Fn("utils.shots")}
@@ -172,7 +172,7 @@ def test_examples_may_come_from_a_function(lab: Lab) -> None:
 # How it is scored
 
 
-def test_process_results_may_return_other_metrics_than_declared(lab: Lab) -> None:
+def test_process_results_may_return_other_metrics_than_declared(lab: TaskProject) -> None:
     """They are averaged; integers stay integers in rows, and the denominator counts documents with a value."""
     lab.write(
         "utils.py",
@@ -193,7 +193,7 @@ def test_process_results_may_return_other_metrics_than_declared(lab: Lab) -> Non
     assert result.column("big") == [10**20] * 3 + [None]
 
 
-def test_whole_numbers_stay_whole_in_results(lab: Lab) -> None:
+def test_whole_numbers_stay_whole_in_results(lab: TaskProject) -> None:
     """A median of whole numbers is one; so is what an own aggregation returns."""
     lab.write(
         "utils.py",
@@ -207,7 +207,7 @@ def test_whole_numbers_stay_whole_in_results(lab: Lab) -> None:
     assert '"s,none": 10,' in text
 
 
-def test_process_results_of_likelihoods_gets_pairs(lab: Lab) -> None:
+def test_process_results_of_likelihoods_gets_pairs(lab: TaskProject) -> None:
     """(logprob, greedy) for every choice, as tuples."""
     lab.write(
         "utils.py",
@@ -225,7 +225,7 @@ def test_process_results_of_likelihoods_gets_pairs(lab: Lab) -> None:
     assert result.results["t"]["greedy,none"] is True
 
 
-def test_a_user_metric_is_called_as_in_the_harness(lab: Lab) -> None:
+def test_a_user_metric_is_called_as_in_the_harness(lab: TaskProject) -> None:
     """With references, predictions and its options; its name is the function's."""
     lab.write(
         "utils.py",
@@ -238,7 +238,7 @@ def test_a_user_metric_is_called_as_in_the_harness(lab: Lab) -> None:
     assert result.column("close") == [True, False]
 
 
-def test_a_user_metric_that_returns_a_mapping_is_several_metrics(lab: Lab) -> None:
+def test_a_user_metric_that_returns_a_mapping_is_several_metrics(lab: TaskProject) -> None:
     """All of them use the aggregation of that metric."""
     lab.write(
         "utils.py",
@@ -256,7 +256,7 @@ def test_a_user_metric_that_returns_a_mapping_is_several_metrics(lab: Lab) -> No
 
 
 @pytest.mark.parametrize("options", [{}, {"unused": 1}])
-def test_a_user_metric_may_take_a_pair(lab: Lab, options: dict[str, Any]) -> None:
+def test_a_user_metric_may_take_a_pair(lab: TaskProject, options: dict[str, Any]) -> None:
     """A function without references and predictions gets [target, answer], without options."""
     lab.write("utils.py", "def same(items):\n    return float(items[0] == items[1])\n")
     lab.task(docs=FOUR, metric_list=[{"metric": Fn("utils.same"), **options}])
@@ -264,7 +264,7 @@ def test_a_user_metric_may_take_a_pair(lab: Lab, options: dict[str, Any]) -> Non
     assert result.results["t"]["same,none"] == 0.75
 
 
-def test_a_user_metric_of_several_targets_is_right_if_one_is(lab: Lab) -> None:
+def test_a_user_metric_of_several_targets_is_right_if_one_is(lab: TaskProject) -> None:
     """It is called for each target; of a mapping, the metric's own name counts."""
     lab.write(
         "utils.py",
@@ -277,7 +277,7 @@ def test_a_user_metric_of_several_targets_is_right_if_one_is(lab: Lab) -> None:
     assert (result.column("same"), result.column("mapped")) == ([1.0, 0.0], [1.0, 0.0])
 
 
-def test_a_user_aggregation_gets_all_values_in_data_order(lab: Lab) -> None:
+def test_a_user_aggregation_gets_all_values_in_data_order(lab: TaskProject) -> None:
     """Values may be pairs or anything; there is no standard error."""
     lab.write(
         "utils.py",
@@ -291,7 +291,7 @@ def test_a_user_aggregation_gets_all_values_in_data_order(lab: Lab) -> None:
     assert result.results["t"]["pair_stderr,none"] == "N/A"
 
 
-def test_a_custom_filter_gets_replies_and_documents(lab: Lab) -> None:
+def test_a_custom_filter_gets_replies_and_documents(lab: TaskProject) -> None:
     """`custom` with filter_fn: lists of documents, one document at a time."""
     lab.write(
         "utils.py",
@@ -303,7 +303,7 @@ def test_a_custom_filter_gets_replies_and_documents(lab: Lab) -> None:
     assert lab.run().results["t"]["exact_match,mine"] == 1.0
 
 
-def test_a_filter_may_be_a_class(lab: Lab) -> None:
+def test_a_filter_may_be_a_class(lab: TaskProject) -> None:
     """Made once with its options; `apply(resps, docs)` as in the harness."""
     lab.write(
         "utils.py",
@@ -316,7 +316,7 @@ def test_a_filter_may_be_a_class(lab: Lab) -> None:
     assert lab.run().column("filtered_resps") == [["1!"]]
 
 
-def test_results_contain_the_source_of_functions(lab: Lab) -> None:
+def test_results_contain_the_source_of_functions(lab: TaskProject) -> None:
     """Inside filter_list only the name, as in the harness."""
     lab.write("utils.py", "def text(doc):\n    return doc['q']\n\n\ndef mine(resps, docs):\n    return resps\n")
     chain = [{"function": "custom", "filter_fn": Fn("utils.mine")}, {"function": "take_first"}]
@@ -332,7 +332,7 @@ def test_results_contain_the_source_of_functions(lab: Lab) -> None:
 # The results file
 
 
-def test_results_show_functions_classes_and_partials_as_the_harness_prints_them(lab: Lab) -> None:
+def test_results_show_functions_classes_and_partials_as_the_harness_prints_them(lab: TaskProject) -> None:
     """Without the addresses that the harness writes too, which differ in every run."""
     lab.write(
         "utils.py",
@@ -352,7 +352,7 @@ def test_results_show_functions_classes_and_partials_as_the_harness_prints_them(
     ]
 
 
-def test_metrics_are_in_the_order_of_the_task_file(lab: Lab) -> None:
+def test_metrics_are_in_the_order_of_the_task_file(lab: TaskProject) -> None:
     """In rows, in results and in the table, whoever computes them."""
     lab.write("utils.py", "def own(references, predictions):\n    return {'own_b': 1.0, 'own_a': 0.0}\n")
     metrics = [{"metric": Fn("utils.own"), "aggregation": "mean"}, {"metric": "exact_match"}]
@@ -393,7 +393,7 @@ OWN_FILTER = {"function": "own_words", "last": True}
 
 
 @pytest.fixture
-def registering(lab: Lab) -> Lab:
+def registering(lab: TaskProject) -> TaskProject:
     """A task with a filter that its Python registers by name."""
     lab.write("utils.py", UTILS)
     steps = [OWN_FILTER, {"function": "take_first"}]
@@ -407,7 +407,7 @@ def registering(lab: Lab) -> Lab:
 
 
 def test_a_filter_that_the_tasks_python_registers_is_known_by_its_name(
-    registering: Lab, monkeypatch: pytest.MonkeyPatch
+    registering: TaskProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As in acpbench. Checking the file imports nothing."""
     assert problems_in(registering.folder / "t.yaml") == []
@@ -431,7 +431,9 @@ def test_a_filter_that_the_tasks_python_registers_is_known_by_its_name(
         ("no_such_package", "If 'no_such_package' is a package, install it into the environment of assay"),
     ],
 )
-def test_python_that_needs_a_missing_package_says_what_to_install(registering: Lab, package: str, advice: str) -> None:
+def test_python_that_needs_a_missing_package_says_what_to_install(
+    registering: TaskProject, package: str, advice: str
+) -> None:
     if find_spec(package) is not None:
         pytest.skip(f"{package} is installed")
     registering.write("utils.py", UTILS.replace("lm_eval", package))

@@ -6,7 +6,7 @@ import pytest
 
 from assay.core.errors import InputError
 
-from support.lab import Lab, docs_of
+from support.task_project import TaskProject, docs_of
 
 BASE = """\
 task: base
@@ -19,20 +19,20 @@ doc_to_target: "{{a}}"
 
 
 @pytest.fixture
-def base(lab: Lab) -> Lab:
+def base(lab: TaskProject) -> TaskProject:
     """A file to include, with its data."""
     lab.write("base.yaml", BASE)
     lab.data("docs.jsonl", docs_of("x=x"))
     return lab
 
 
-def test_own_keys_win_wherever_the_include_stands(base: Lab) -> None:
+def test_own_keys_win_wherever_the_include_stands(base: TaskProject) -> None:
     """An include after the keys changes nothing."""
     base.write("t.yaml", "task: t\ndoc_to_text: 'own {{q}}'\ninclude: base.yaml\n")
     assert base.run().prompts() == ["own x"]
 
 
-def test_of_several_includes_the_later_wins(base: Lab) -> None:
+def test_of_several_includes_the_later_wins(base: TaskProject) -> None:
     """In the order they are listed; whole values are replaced, not merged."""
     base.write("first.yaml", "doc_to_text: 'first {{q}}'\ndescription: 'first '\n")
     base.write("second.yaml", "doc_to_text: 'second {{q}}'\n")
@@ -40,21 +40,21 @@ def test_of_several_includes_the_later_wins(base: Lab) -> None:
     assert base.run().prompts() == ["first second x"]
 
 
-def test_mappings_are_replaced_whole(base: Lab) -> None:
+def test_mappings_are_replaced_whole(base: TaskProject) -> None:
     """`generation_kwargs` of the file are all there are."""
     base.write("more.yaml", "include: base.yaml\ngeneration_kwargs: {until: [a], temperature: 1, top_p: 0.5}\n")
     base.write("t.yaml", "include: more.yaml\ntask: t\ngeneration_kwargs: {until: [b]}\n")
     assert base.run().rows()[0]["arguments"]["gen_args_0"]["arg_1"] == {"until": ["b"]}
 
 
-def test_includes_are_relative_to_the_file_that_has_them(base: Lab) -> None:
+def test_includes_are_relative_to_the_file_that_has_them(base: TaskProject) -> None:
     """Through folders, one step after the other."""
     base.write("deep/middle.yaml", "include: ../base.yaml\ndescription: 'middle '\n")
     base.write("deep/down/t.yaml", "include: ../middle.yaml\ntask: t\n")
     assert base.run("deep/down/t.yaml").prompts() == ["middle base x"]
 
 
-def test_a_file_may_be_included_twice(base: Lab) -> None:
+def test_a_file_may_be_included_twice(base: TaskProject) -> None:
     """This is not a cycle."""
     base.write("left.yaml", "include: base.yaml\ndescription: 'left '\n")
     base.write("right.yaml", "include: base.yaml\n")
@@ -62,7 +62,7 @@ def test_a_file_may_be_included_twice(base: Lab) -> None:
     assert base.run().prompts() == ["left base x"]
 
 
-def test_task_list_has_no_effect(base: Lab) -> None:
+def test_task_list_has_no_effect(base: TaskProject) -> None:
     """In the file or in an included one; results do not show it."""
     base.write("more.yaml", "include: base.yaml\ntask_list: [a, b]\n")
     base.write("t.yaml", "include: more.yaml\ntask: t\n")
@@ -72,7 +72,7 @@ def test_task_list_has_no_effect(base: Lab) -> None:
 
 
 @pytest.mark.parametrize("middle", ["t.yaml", "other.yaml"])
-def test_a_file_that_includes_itself_is_refused(base: Lab, middle: str) -> None:
+def test_a_file_that_includes_itself_is_refused(base: TaskProject, middle: str) -> None:
     """Directly, or through another file."""
     base.write("other.yaml", "include: t.yaml\n")
     base.write("t.yaml", f"task: t\ninclude: {middle}\n")
@@ -80,7 +80,7 @@ def test_a_file_that_includes_itself_is_refused(base: Lab, middle: str) -> None:
         base.run()
 
 
-def test_a_missing_include_is_reported_with_its_line(base: Lab) -> None:
+def test_a_missing_include_is_reported_with_its_line(base: TaskProject) -> None:
     """In the file that includes it."""
     base.write("more.yaml", "description: ''\ninclude: [base.yaml, nowhere.yaml]\n")
     base.write("t.yaml", "include: more.yaml\ntask: t\n")
@@ -88,7 +88,7 @@ def test_a_missing_include_is_reported_with_its_line(base: Lab) -> None:
         base.run()
 
 
-def test_a_problem_points_to_the_file_that_has_the_key(base: Lab) -> None:
+def test_a_problem_points_to_the_file_that_has_the_key(base: TaskProject) -> None:
     """All problems at once, each where it is written."""
     base.write("more.yaml", "include: base.yaml\n\nrepeats: 0\nmetric_lists: []\n")
     base.write("t.yaml", "include: more.yaml\ntask: t\nnum_fewshot: many\n")
@@ -100,7 +100,7 @@ def test_a_problem_points_to_the_file_that_has_the_key(base: Lab) -> None:
     assert shots == "t.yaml:3 num_fewshot: expected a whole number, found 'many'"
 
 
-def test_a_problem_deep_inside_a_key_has_its_own_line(base: Lab) -> None:
+def test_a_problem_deep_inside_a_key_has_its_own_line(base: TaskProject) -> None:
     """The line of the entry, not that of the list."""
     base.write("more.yaml", "include: base.yaml\nmetric_list:\n  - metric: exact_match\n  - metric: exact\n")
     base.write("t.yaml", "include: more.yaml\ntask: t\n")
@@ -108,7 +108,7 @@ def test_a_problem_deep_inside_a_key_has_its_own_line(base: Lab) -> None:
         base.run()
 
 
-def test_a_missing_key_is_reported_for_the_task_file(base: Lab) -> None:
+def test_a_missing_key_is_reported_for_the_task_file(base: TaskProject) -> None:
     """Not for the files it includes."""
     base.write("half.yaml", "dataset_path: json\n")
     base.write("t.yaml", "include: half.yaml\ntask: t\n")

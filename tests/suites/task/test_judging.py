@@ -22,7 +22,7 @@ from assay.suites.task.suite import TaskSuite
 
 from servers.fake_openai import FakeOpenAI
 from servers.judging import JudgingServer, about, always, by_words
-from support.lab import FOUR, Fn, Lab, TaskResult, docs_of, has_requests
+from support.task_project import FOUR, Fn, TaskProject, TaskResult, docs_of, has_requests
 
 FILTERS = [
     {
@@ -55,7 +55,7 @@ def models(server: JudgingServer) -> list[str]:
     return [body["model"] for body in server.bodies]
 
 
-def test_without_the_flag_nothing_is_judged(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_flag_nothing_is_judged(lab: TaskProject, monkeypatch: pytest.MonkeyPatch) -> None:
     """Environment variables do not choose a judge; the run stays the same."""
     lab.task()
     plain = lab.run()
@@ -69,7 +69,7 @@ def test_without_the_flag_nothing_is_judged(lab: Lab, monkeypatch: pytest.Monkey
     assert set(result.column("metrics")[0]) == {"exact_match"}
 
 
-def test_the_offline_judge_is_a_metric_beside_the_others(lab: Lab) -> None:
+def test_the_offline_judge_is_a_metric_beside_the_others(lab: TaskProject) -> None:
     """In the table, the results file and every row, under the first filter."""
     lab.task(docs=docs_of("7=7", "the sea=a boat"), filter_list=FILTERS)
     result = lab.run(judge="offline")
@@ -85,7 +85,7 @@ def test_the_offline_judge_is_a_metric_beside_the_others(lab: Lab) -> None:
     assert (result.file["judge"]["name"], result.file["judge"]["votes"]) == ("offline", 1)
 
 
-def test_only_the_judge_is_added_to_files(lab: Lab) -> None:
+def test_only_the_judge_is_added_to_files(lab: TaskProject) -> None:
     """A run that is judged later has the rows and numbers it had, and the judge's."""
     lab.task(docs=FOUR, filter_list=FILTERS)
     before = lab.run()
@@ -99,7 +99,7 @@ def test_only_the_judge_is_added_to_files(lab: Lab) -> None:
     assert {key: value for key, value in after.results["t"].items() if "judge" not in key} == numbers
 
 
-def test_the_judge_sees_the_question_without_examples(lab: Lab, server: JudgingServer) -> None:
+def test_the_judge_sees_the_question_without_examples(lab: TaskProject, server: JudgingServer) -> None:
     """Nor description nor prefix; the answer is what the first filter left, else the reply as it is."""
     shots = {"sampler": "first_n", "samples": [{"q": "1 of an example", "a": "1"}]}
     lab.task(
@@ -120,7 +120,7 @@ def test_the_judge_sees_the_question_without_examples(lab: Lab, server: JudgingS
         server.questions.clear()
 
 
-def test_another_judge_calls_only_judges(lab: Lab, server: JudgingServer) -> None:
+def test_another_judge_calls_only_judges(lab: TaskProject, server: JudgingServer) -> None:
     """Verdicts of the first judge stay in the journal and cost nothing."""
     lab.task(docs=FOUR)
     first = lab.run(**at(server, judge=None))
@@ -134,7 +134,7 @@ def test_another_judge_calls_only_judges(lab: Lab, server: JudgingServer) -> Non
     assert models(server) == ["m"] * 4 + ["judge"] * 4 + ["judge-2"] * 4
 
 
-def test_another_metric_calls_no_judge(lab: Lab, server: JudgingServer) -> None:
+def test_another_metric_calls_no_judge(lab: TaskProject, server: JudgingServer) -> None:
     """Another first filter or target does, because the judge's input changes."""
     lab.task(docs=FOUR, filter_list=FILTERS)
     first = lab.run(**at(server))
@@ -150,7 +150,7 @@ def test_another_metric_calls_no_judge(lab: Lab, server: JudgingServer) -> None:
     assert (len(server.questions), models(server).count("m")) == (12, 4)
 
 
-def test_rescore_of_a_judged_run_sends_no_request(lab: Lab, server: JudgingServer) -> None:
+def test_rescore_of_a_judged_run_sends_no_request(lab: TaskProject, server: JudgingServer) -> None:
     """The new metric is computed, and the verdicts stay."""
     lab.task(docs=FOUR)
     run = lab.run(**at(server)).run
@@ -161,7 +161,7 @@ def test_rescore_of_a_judged_run_sends_no_request(lab: Lab, server: JudgingServe
     assert [metric.name for _, metric in again.report.metrics()] == ["exact_match", "judge"]
 
 
-def test_votes_are_asked_for_and_kept(lab: Lab, server: JudgingServer) -> None:
+def test_votes_are_asked_for_and_kept(lab: TaskProject, server: JudgingServer) -> None:
     """The majority counts; other votes are another judge."""
     message = iter(["Correct", "Omission", "Correct", "Omission"])
     server.judge = lambda _: Verdict((next(message),))
@@ -173,7 +173,7 @@ def test_votes_are_asked_for_and_kept(lab: Lab, server: JudgingServer) -> None:
     assert (result.metric("judge").value, len(models(server))) == (0.0, 5)
 
 
-def test_several_targets_are_alternatives(lab: Lab, server: JudgingServer) -> None:
+def test_several_targets_are_alternatives(lab: TaskProject, server: JudgingServer) -> None:
     """A model is asked once and shown all of them; `offline` takes them one by one."""
     docs = [{"q": "a grey boat", "a": ["the whole wide sea and all of its fish", "grey boat"]}]
     lab.task(docs=docs, doc_to_target="a")
@@ -188,7 +188,7 @@ def test_several_targets_are_alternatives(lab: Lab, server: JudgingServer) -> No
     assert lab.run(**at(server, judge="offline")).metric("judge").value == 1.0
 
 
-def test_an_unreadable_verdict_is_in_no_denominator(lab: Lab, server: JudgingServer) -> None:
+def test_an_unreadable_verdict_is_in_no_denominator(lab: TaskProject, server: JudgingServer) -> None:
     """It is requested once more, then counted as invalid; the row has the reason."""
     server.spoil = about("1", "prose")
     lab.task(docs=FOUR)
@@ -199,7 +199,7 @@ def test_an_unreadable_verdict_is_in_no_denominator(lab: Lab, server: JudgingSer
     assert ("judge" in result.rows()[0], result.rows()[0]["error"][:18]) == (False, "judge: no verdict:")
 
 
-def test_an_empty_answer_needs_no_judge(lab: Lab, server: JudgingServer) -> None:
+def test_an_empty_answer_needs_no_judge(lab: TaskProject, server: JudgingServer) -> None:
     """It is wrong; a document without a target is left out."""
     lab.task(docs=[{"q": "x\n", "a": "1"}, {"q": "2", "a": ""}, {"q": "3", "a": "3"}])
     result = lab.run(**at(server))
@@ -208,7 +208,7 @@ def test_an_empty_answer_needs_no_judge(lab: Lab, server: JudgingServer) -> None
     assert (judged.value, judged.denominator, judged.left_out) == (0.5, 2, {"not_applicable": 1})
 
 
-def test_a_document_without_an_answer_is_wrong_or_left_out(lab: Lab) -> None:
+def test_a_document_without_an_answer_is_wrong_or_left_out(lab: TaskProject) -> None:
     """As in every metric of right and wrong: a refusal counts, an endpoint that failed does not."""
     lab.task(docs=docs_of("one=x", "two=x", "three=x"))
     with FakeOpenAI(always={"one": "refusal", "two": "400"}) as fake:
@@ -217,7 +217,7 @@ def test_a_document_without_an_answer_is_wrong_or_left_out(lab: Lab) -> None:
     assert (judged.value, judged.denominator, judged.left_out) == (0.0, 2, {"infra_error": 1})
 
 
-def test_a_judge_that_does_not_answer_is_called_in_the_next_start(lab: Lab, server: JudgingServer) -> None:
+def test_a_judge_that_does_not_answer_is_called_in_the_next_start(lab: TaskProject, server: JudgingServer) -> None:
     """The other metrics are reported; the documents count as not judged."""
     server.spoil = about("4", "500")
     lab.task(docs=FOUR)
@@ -233,7 +233,7 @@ def test_a_judge_that_does_not_answer_is_called_in_the_next_start(lab: Lab, serv
     assert (result.run.exit_code, result.metric("judge").denominator, models(server)) == (0, 4, ["judge"])
 
 
-def test_likelihoods_are_not_judged(lab: Lab, server: JudgingServer) -> None:
+def test_likelihoods_are_not_judged(lab: TaskProject, server: JudgingServer) -> None:
     """Alone they are refused; next to generated answers there is a notice."""
     choice: dict[str, Any] = {
         "output_type": "multiple_choice",
@@ -269,7 +269,7 @@ def test_likelihoods_are_not_judged(lab: Lab, server: JudgingServer) -> None:
     ],
 )
 def test_what_cannot_be_judged_is_refused(
-    lab: Lab, options: dict[str, Any], changes: dict[str, Any], message: str
+    lab: TaskProject, options: dict[str, Any], changes: dict[str, Any], message: str
 ) -> None:
     """Before the first request."""
     lab.write("own.py", "def judge(**_):\n    return 1\n\n\ndef process(doc, results):\n    return {}\n")
@@ -279,7 +279,7 @@ def test_what_cannot_be_judged_is_refused(
     assert not has_requests(lab)
 
 
-def test_tasks_with_process_results_are_judged_too(lab: Lab) -> None:
+def test_tasks_with_process_results_are_judged_too(lab: TaskProject) -> None:
     """Even if it returns no number."""
     lab.write("own.py", "def process(doc, results):\n    return {}\n")
     lab.task(process_results=Fn("own.process"))
@@ -312,7 +312,7 @@ def test_the_judge_gets_distinct_targets_as_text() -> None:
     assert reference_texts(None) == reference_texts([]) == reference_texts("  ") == []
 
 
-def test_runs_are_compared_by_the_judge(lab: Lab) -> None:
+def test_runs_are_compared_by_the_judge(lab: TaskProject) -> None:
     """With the answers that the judge read."""
     lab.task(docs=FOUR)
     lab.write("other.py", "async def silent(prompt, params):\n    return 'no idea'\n")
@@ -325,7 +325,7 @@ def test_runs_are_compared_by_the_judge(lab: Lab) -> None:
     assert (shown.base.answer, shown.new.answer) == (["1"], ["no idea"])
 
 
-def test_a_judge_without_a_provider_is_an_openai_model(lab: Lab, server: JudgingServer) -> None:
+def test_a_judge_without_a_provider_is_an_openai_model(lab: TaskProject, server: JudgingServer) -> None:
     """Both names are the same judge, which is called once."""
     lab.task(docs=FOUR)
     first = lab.run(**at(server))
@@ -333,7 +333,9 @@ def test_a_judge_without_a_provider_is_an_openai_model(lab: Lab, server: Judging
     assert (second.run.summary.scorers, len(server.questions)) == (first.run.summary.scorers, 4)
 
 
-def test_a_judge_at_an_endpoint_of_its_own(lab: Lab, server: JudgingServer, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_judge_at_an_endpoint_of_its_own(
+    lab: TaskProject, server: JudgingServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Another endpoint is another judge, and no key or model is asked there for anything else."""
     lab.task(docs=FOUR)
     first = lab.run(**at(server))
@@ -344,17 +346,17 @@ def test_a_judge_at_an_endpoint_of_its_own(lab: Lab, server: JudgingServer, monk
     assert (first.metric("judge").value, result.metric("judge").value) == (0.75, 1.0)
 
 
-def test_an_unfinished_run_shows_both_scorers(lab: Lab) -> None:
+def test_an_unfinished_run_shows_both_scorers(lab: TaskProject) -> None:
     """Without a summary the newest score of each name counts, the judge last."""
     lab.task()
     run = lab.run(judge="offline").run
     (run.folder / "summary.json").unlink()
-    view = RunCases(run.folder).case(0)
-    assert view is not None
-    assert [score.metric for score in view.scores] == ["exact_match", "judge"]
+    case = RunCases(run.folder).case(0)
+    assert case is not None
+    assert [score.metric for score in case.scores] == ["exact_match", "judge"]
 
 
-def test_a_task_names_votes_that_have_no_effect(lab: Lab) -> None:
+def test_a_task_names_votes_that_have_no_effect(lab: TaskProject) -> None:
     lab.task()
     suite = TaskSuite(TaskSuite.resolve(lab.spec(judge="offline", votes=3)))
     assert [notice for notice in suite.notices if "--votes 3 has no effect" in notice]

@@ -13,17 +13,17 @@ from assay.core.suite import Overview
 from assay.runner import api
 from assay.suites.task.suite import TaskSuite
 
-from support.lab import FOUR, Lab, has_requests
+from support.task_project import FOUR, TaskProject, has_requests
 
 
-def look(lab: Lab, *tasks: str, **options: Any) -> Overview:
+def look(lab: TaskProject, *tasks: str, **options: Any) -> Overview:
     """What would be asked; nothing is."""
     overview = api.overview(lab.spec(*tasks, **options))
     assert not has_requests(lab)
     return overview
 
 
-def test_calls_and_tokens_of_each_task_are_estimated(lab: Lab) -> None:
+def test_calls_and_tokens_of_each_task_are_estimated(lab: TaskProject) -> None:
     """A call for each document and repeat; four characters a token; replies may have as many as allowed."""
     docs = [{"q": "x" * 40, "a": "1"}] * 3
     lab.task("t.yaml", docs=docs, repeats=5, generation_kwargs={"max_gen_toks": 100})
@@ -34,14 +34,14 @@ def test_calls_and_tokens_of_each_task_are_estimated(lab: Lab) -> None:
     assert (second.what, second.calls, second.output_tokens) == ("u", 4, 4 * 256)
 
 
-def test_many_documents_are_estimated_from_the_first_ones(lab: Lab) -> None:
+def test_many_documents_are_estimated_from_the_first_ones(lab: TaskProject) -> None:
     """The prompts of a thousand documents are not built."""
     lab.task(docs=[{"q": "x" * 8, "a": str(number)} for number in range(1000)])
     (planned,) = look(lab).calls
     assert (planned.calls, planned.input_tokens) == (1000, 2000)
 
 
-def test_each_choice_is_a_call(lab: Lab) -> None:
+def test_each_choice_is_a_call(lab: TaskProject) -> None:
     """Likelihoods have no output tokens."""
     model = lab.likely({" a": (-1.0, True), " b": (-2.0, False)})
     lab.task(output_type="multiple_choice", doc_to_choice=["a", "b"], doc_to_target="{{0}}")
@@ -51,7 +51,7 @@ def test_each_choice_is_a_call(lab: Lab) -> None:
     assert texts == ["", "x", "how likely is: ' a'", "how likely is: ' b'", "target: 0"]
 
 
-def test_a_judge_is_counted_with_its_votes(lab: Lab) -> None:
+def test_a_judge_is_counted_with_its_votes(lab: TaskProject) -> None:
     """The offline judge makes no calls, so it has no line."""
     lab.task(docs=FOUR)
     judge = look(lab, judge="python/model.py:echo", votes=3).calls[1]
@@ -59,7 +59,7 @@ def test_a_judge_is_counted_with_its_votes(lab: Lab) -> None:
     assert [one.what for one in look(lab, judge="offline").calls] == ["t"]
 
 
-def test_the_plan_shows_documents_and_examples(lab: Lab) -> None:
+def test_the_plan_shows_documents_and_examples(lab: TaskProject) -> None:
     """After --limit."""
     lab.task(docs=FOUR)
     facts = look(lab, limit=3).facts
@@ -69,7 +69,7 @@ def test_the_plan_shows_documents_and_examples(lab: Lab) -> None:
     }
 
 
-def test_the_first_prompt_is_shown_as_it_is_asked(lab: Lab) -> None:
+def test_the_first_prompt_is_shown_as_it_is_asked(lab: TaskProject) -> None:
     """With the description, as text or as messages."""
     lab.task(docs=FOUR, description="Add. ")
     assert [section.text for section in look(lab).sections] == ["", "Add. 1", "target: '1'"]
@@ -78,7 +78,7 @@ def test_the_first_prompt_is_shown_as_it_is_asked(lab: Lab) -> None:
     assert '"content": "1"' in chat
 
 
-def test_invalid_data_is_refused(lab: Lab) -> None:
+def test_invalid_data_is_refused(lab: TaskProject) -> None:
     """As in a run."""
     lab.task(docs=[])
     with pytest.raises(InputError, match="the data set is empty"):

@@ -9,7 +9,7 @@ import pytest
 from assay.core.errors import InputError
 
 from servers.loopback import LoopbackServer, chat
-from support.lab import Lab, TaskResult, docs_of
+from support.task_project import TaskProject, TaskResult, docs_of
 
 TWO = docs_of("1=1", "2=2")
 
@@ -20,7 +20,7 @@ def named(result: TaskResult) -> dict[str, int]:
 
 
 @pytest.mark.parametrize("quirks", [False, True])
-def test_one_seed_for_all_repeats(lab: Lab, quirks: bool) -> None:
+def test_one_seed_for_all_repeats(lab: TaskProject, quirks: bool) -> None:
     """Without the flag the n-th repeat has its own; one repeat is no difference."""
     lab.task(docs=TWO, repeats=3, metric_list=[{"metric": "exact_match"}])
     with LoopbackServer(lambda body: (200, chat("1"))) as server:
@@ -42,7 +42,7 @@ def test_one_seed_for_all_repeats(lab: Lab, quirks: bool) -> None:
     ],
 )
 def test_the_seed_of_requests_is_an_argument_of_the_harness_s_model(
-    lab: Lab, quirks: bool, generation: dict[str, Any], args: dict[str, Any], seed: int
+    lab: TaskProject, quirks: bool, generation: dict[str, Any], args: dict[str, Any], seed: int
 ) -> None:
     """Its --seed draws examples and reaches no request."""
     lab.task(docs=TWO, generation_kwargs={"until": [";"], **generation})
@@ -60,7 +60,7 @@ def test_the_seed_of_requests_is_an_argument_of_the_harness_s_model(
     ],
 )
 def test_results_name_the_class_of_the_model_as_it_was_typed(
-    lab: Lab, model: str, args: dict[str, Any], source: str
+    lab: TaskProject, model: str, args: dict[str, Any], source: str
 ) -> None:
     lab.task(docs=TWO)
     with LoopbackServer(lambda body: (200, chat("1"))) as server:
@@ -69,7 +69,7 @@ def test_results_name_the_class_of_the_model_as_it_was_typed(
 
 
 @pytest.mark.parametrize(("quirks", "sent"), [(False, 4), (True, 6)])
-def test_more_than_four_stops_reach_a_text_endpoint(lab: Lab, quirks: bool, sent: int) -> None:
+def test_more_than_four_stops_reach_a_text_endpoint(lab: TaskProject, quirks: bool, sent: int) -> None:
     """A chat endpoint gets four of them from both."""
     stops = ["a", "b", "c", "d", "e", "f"]
     lab.task(docs=TWO, generation_kwargs={"until": stops})
@@ -80,7 +80,7 @@ def test_more_than_four_stops_reach_a_text_endpoint(lab: Lab, quirks: bool, sent
 
 
 @pytest.mark.parametrize("quirks", [False, True])
-def test_replies_are_not_cut_at_stops(lab: Lab, quirks: bool) -> None:
+def test_replies_are_not_cut_at_stops(lab: TaskProject, quirks: bool) -> None:
     """Without the flag they are cut."""
     lab.task(docs=docs_of("1;rest=1", "2=2"), generation_kwargs={"until": [";"]})
     result = lab.run(lm_eval_quirks=quirks)
@@ -90,7 +90,7 @@ def test_replies_are_not_cut_at_stops(lab: Lab, quirks: bool) -> None:
 
 
 @pytest.mark.parametrize("quirks", [False, True])
-def test_max_new_tokens_is_sent_under_its_own_name(lab: Lab, quirks: bool) -> None:
+def test_max_new_tokens_is_sent_under_its_own_name(lab: TaskProject, quirks: bool) -> None:
     """Without the flag it is the token limit; with the flag it is sent beside the default limit."""
     lab.task(docs=TWO, generation_kwargs={"max_new_tokens": 7, "until": []})
     with LoopbackServer(lambda body: (200, chat("1"))) as server:
@@ -101,7 +101,7 @@ def test_max_new_tokens_is_sent_under_its_own_name(lab: Lab, quirks: bool) -> No
 
 
 @pytest.mark.parametrize("quirks", [False, True])
-def test_letters_lost_in_lower_case(lab: Lab, quirks: bool) -> None:
+def test_letters_lost_in_lower_case(lab: TaskProject, quirks: bool) -> None:
     """İ grows in lower case, and the harness cuts the text to its old length."""
     metric = {"metric": "exact_match", "ignore_case": True}
     lab.task(docs=docs_of("İx=İy", "A=a"), metric_list=[metric])
@@ -114,7 +114,7 @@ CHOICE: dict[str, Any] = {"output_type": "multiple_choice", "doc_to_choice": ["a
 TABLE = {" a": (-1.0, True), " b": (-2.0, False)}
 
 
-def test_a_label_outside_the_choices_counts_as_wrong(lab: Lab) -> None:
+def test_a_label_outside_the_choices_counts_as_wrong(lab: TaskProject) -> None:
     """Numbers and texts; without the flag it is refused, or that document fails alone."""
     lab.task(docs=docs_of("x=7", "x=z", "x=0"), **CHOICE)
     model = lab.likely(TABLE)
@@ -126,14 +126,14 @@ def test_a_label_outside_the_choices_counts_as_wrong(lab: Lab) -> None:
         lab.run(model=model)
 
 
-def test_a_list_with_a_label_outside_counts_by_the_others(lab: Lab) -> None:
+def test_a_list_with_a_label_outside_counts_by_the_others(lab: TaskProject) -> None:
     """One correct choice is enough; the label outside is counted."""
     lab.task(docs=[{"q": "x", "a": [0, 9]}], **CHOICE | {"doc_to_target": "a"})
     result = lab.run(model=lab.likely(TABLE), lm_eval_quirks=True)
     assert (result.column("acc"), named(result)) == ([1.0], {"label": 1})
 
 
-def test_num_fewshot_0_in_the_file_wins(lab: Lab) -> None:
+def test_num_fewshot_0_in_the_file_wins(lab: TaskProject) -> None:
     """Over the option; counted if it makes a difference."""
     fewshot = {"sampler": "first_n", "samples": docs_of("s=t")}
     lab.task(docs=TWO, num_fewshot=0, fewshot_config=fewshot)
@@ -144,7 +144,7 @@ def test_num_fewshot_0_in_the_file_wins(lab: Lab) -> None:
     assert named(lab.run(lm_eval_quirks=True)) == {}
 
 
-def test_quirks_are_counted_without_samples_files_too(lab: Lab) -> None:
+def test_quirks_are_counted_without_samples_files_too(lab: TaskProject) -> None:
     """And when a finished run is scored again."""
     lab.task(docs=docs_of("1;rest=1", "2=2"), generation_kwargs={"until": [";"]})
     assert named(lab.run(lm_eval_quirks=True, log_samples=False)) == {"until": 1}
@@ -152,7 +152,7 @@ def test_quirks_are_counted_without_samples_files_too(lab: Lab) -> None:
     assert named(lab.run(lm_eval_quirks=True, log_samples=False)) == {"until": 1}
 
 
-def test_files_are_named_as_the_harness_names_them(lab: Lab) -> None:
+def test_files_are_named_as_the_harness_names_them(lab: TaskProject) -> None:
     """Results without a task, times with microseconds."""
     lab.task(docs=TWO)
     quirky = lab.run(lm_eval_quirks=True).run.files
@@ -161,7 +161,7 @@ def test_files_are_named_as_the_harness_names_them(lab: Lab) -> None:
     assert lab.run().run.files[0].match("results_t_20??-??-??T??-??-??.json")
 
 
-def test_a_run_without_quirks_counts_none(lab: Lab) -> None:
+def test_a_run_without_quirks_counts_none(lab: TaskProject) -> None:
     """The key is missing."""
     lab.task(docs=TWO)
     assert "lm_eval_quirks" not in lab.run().file

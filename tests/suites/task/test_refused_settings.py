@@ -10,8 +10,8 @@ from assay.core.errors import InputError
 from assay.suites.task.suite import TaskSuite
 
 from conftest import Assay
-from support.lab import Fn, Lab, docs_of
 from support.suite_files import problems_in
+from support.task_project import Fn, TaskProject, docs_of
 
 TWO = docs_of("a=A", "b=b")
 
@@ -23,14 +23,14 @@ def generation(**kwargs: Any) -> dict[str, Any]:
 STRICT, LOOSE = {"metric": "exact_match"}, {"metric": "exact_match", "ignore_case": True}
 
 
-def warnings(lab: Lab) -> list[str]:
+def warnings(lab: TaskProject) -> list[str]:
     """The warnings of `assay check`; other problems fail the test."""
     problems = problems_in(lab.folder / "t.yaml")
     assert {problem.level for problem in problems} <= {"warning"}
     return [problem.message for problem in problems]
 
 
-def test_of_two_metrics_of_one_name_the_last_counts_and_check_warns(lab: Lab) -> None:
+def test_of_two_metrics_of_one_name_the_last_counts_and_check_warns(lab: TaskProject) -> None:
     """The harness's results have one number for a name: it keeps the last entry, and tells nobody."""
     lab.task(docs=TWO, metric_list=[STRICT, LOOSE])
     (warning,) = warnings(lab)
@@ -53,7 +53,7 @@ def test_a_run_prints_the_warning(sums: Any, assay_in: Assay) -> None:
     assert "sums.yaml:15 metric_list.0: this metric is not computed" in done.stderr
 
 
-def test_of_a_key_written_twice_the_last_counts_and_check_and_run_warn(lab: Lab) -> None:
+def test_of_a_key_written_twice_the_last_counts_and_check_and_run_warn(lab: TaskProject) -> None:
     """As in the harness, which tells nobody. The key may be in an included file."""
     lab.task(docs=TWO)
     lab.write("base.yaml", "description: one\ndescription: 'two '\n")
@@ -65,7 +65,7 @@ def test_of_a_key_written_twice_the_last_counts_and_check_and_run_warn(lab: Lab)
     assert lab.run().prompts() == ["two a", "two b"]
 
 
-def test_equal_entries_and_other_names_are_no_problem(lab: Lab) -> None:
+def test_equal_entries_and_other_names_are_no_problem(lab: TaskProject) -> None:
     lab.write("utils.py", "def loose(references, predictions, **kwargs):\n    return 1.0\n")
     lab.task(docs=TWO, metric_list=[STRICT, {"metric": Fn("utils.loose"), "aggregation": "mean"}, STRICT])
     assert warnings(lab) == []
@@ -93,7 +93,7 @@ def test_equal_entries_and_other_names_are_no_problem(lab: Lab) -> None:
     ],
 )
 def test_numbers_out_of_range_are_refused_by_check_and_by_the_run(
-    lab: Lab, settings: dict[str, Any], message: str
+    lab: TaskProject, settings: dict[str, Any], message: str
 ) -> None:
     lab.task(docs=TWO, **settings)
     (problem,) = problems_in(lab.folder / "t.yaml")

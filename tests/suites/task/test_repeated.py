@@ -10,7 +10,7 @@ import pytest
 
 from assay.core.report import Curve
 
-from support.lab import Lab, TaskResult
+from support.task_project import TaskProject, TaskResult
 
 N = 6
 KS = range(1, N + 1)
@@ -27,7 +27,7 @@ TAKE = {"function": "take_first"}
 VOTE = {"function": "majority_vote"}
 
 
-def voted(lab: Lab, *before: dict[str, Any], **options: Any) -> TaskResult:
+def voted(lab: TaskProject, *before: dict[str, Any], **options: Any) -> TaskResult:
     """A run of six repeats with a chain maj@k for every k, and one that takes the first."""
     chains = [{"name": "first", "filter": [*before, TAKE]}] + [
         {"name": f"maj@{k}", "filter": [{"function": "take_first_k", "k": k}, *before, VOTE, TAKE]} for k in KS
@@ -42,7 +42,7 @@ def values(curve: Curve) -> list[float | None]:
     return [point.metric.value for point in curve.points]
 
 
-def test_maj_at_k_is_the_score_of_the_filter_maj_at_k(lab: Lab) -> None:
+def test_maj_at_k_is_the_score_of_the_filter_maj_at_k(lab: TaskProject) -> None:
     """For every k, whichever chain it is read from: ties go to the answer that came first."""
     result = voted(lab)
     scores = [result.results["t"][f"exact_match,maj@{k}"] for k in KS]
@@ -52,7 +52,7 @@ def test_maj_at_k_is_the_score_of_the_filter_maj_at_k(lab: Lab) -> None:
         assert values(result.curve("maj@k", chain)) == scores
 
 
-def test_votes_are_counted_after_the_filters(lab: Lab) -> None:
+def test_votes_are_counted_after_the_filters(lab: TaskProject) -> None:
     """Answers that the filter cannot read vote too."""
     read = {"function": "regex", "regex_pattern": "(a)", "fallback": "?"}
     result = voted(lab, read)
@@ -61,7 +61,7 @@ def test_votes_are_counted_after_the_filters(lab: Lab) -> None:
     assert scores != [voted(lab, fresh=True).results["t"][f"exact_match,maj@{k}"] for k in KS]
 
 
-def test_pass_at_k_is_the_share_of_draws_with_a_right_one(lab: Lab) -> None:
+def test_pass_at_k_is_the_share_of_draws_with_a_right_one(lab: TaskProject) -> None:
     """Over all ways to draw k of the repeats, counted one by one."""
     curve = voted(lab).curve("pass@k", "first")
     for k in KS:
@@ -73,13 +73,13 @@ def test_pass_at_k_is_the_share_of_draws_with_a_right_one(lab: Lab) -> None:
     assert {(point.metric.denominator, point.metric.name) for point in curve.points} == {(len(DOCS), "exact_match")}
 
 
-def test_rows_hold_every_repeat_and_the_journal_the_votes(lab: Lab) -> None:
+def test_rows_hold_every_repeat_and_the_journal_the_votes(lab: TaskProject) -> None:
     """`resps` by request and repeat."""
     result = voted(lab)
     assert result.rows()[0]["resps"] == [["a", "b", "a", "b", "b", "a"]]
 
 
-def test_a_document_with_an_error_has_one_denominator_in_table_and_curve(lab: Lab) -> None:
+def test_a_document_with_an_error_has_one_denominator_in_table_and_curve(lab: TaskProject) -> None:
     """It counts as wrong in the metric, and so all its repeats do: `maj@6` is one number."""
     lab.write(
         "model.py",
@@ -97,13 +97,13 @@ def test_a_document_with_an_error_has_one_denominator_in_table_and_curve(lab: La
     assert first <= 6 / 7
 
 
-def test_without_repeats_there_is_no_curve(lab: Lab) -> None:
+def test_without_repeats_there_is_no_curve(lab: TaskProject) -> None:
     """A single answer has no k."""
     lab.task(docs=DOCS)
     assert lab.run().entry().curves == []
 
 
-def test_a_metric_without_right_and_wrong_has_no_curve(lab: Lab) -> None:
+def test_a_metric_without_right_and_wrong_has_no_curve(lab: TaskProject) -> None:
     """Word overlap is not a vote."""
     lab.task(docs=DOCS, repeats=2, metric_list=[{"metric": "f1", "aggregation": "mean"}])
     assert lab.run(model="python/model.py:repeats").entry().curves == []

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from assay.core.types import End, Record, Request, Score
-from assay.suites.task.outputs import TaskGold
+from assay.suites.task.requests import TaskGold
 from assay.suites.task.samples import SamplesWriter
 from assay.suites.toolkit.prompt import PromptInputs
 

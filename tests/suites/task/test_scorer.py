@@ -12,7 +12,7 @@ from assay.core.types import ASK, Case, End, Failure
 from assay.suites.task.config import GENERATE, ROLLING
 from assay.suites.task.filters import FilterChain
 from assay.suites.task.metrics import TaskMetric
-from assay.suites.task.outputs import TaskGold
+from assay.suites.task.requests import TaskGold
 from assay.suites.task.scorer import TaskScorer, TaskScoring
 from assay.suites.task.suite import TaskSuite
 
@@ -34,8 +34,8 @@ def test_a_document_without_an_answer_has_its_target_once_for_each_filter(output
         ("exact_match", "strict", 0.0, expected),
         ("f1", "strict", None, None),
     ]
-    view = StoredCase(end, [], scores)
-    assert pages_of(TaskSuite).details(view).pairs == [
+    stored = StoredCase(end, [], scores)
+    assert pages_of(TaskSuite).details(stored).pairs == [
         AnswerPair(name=chain.name, expected=expected, found=None) for chain in chains if expected
     ]
-    assert pages_of(TaskSuite).sections(view)[0].text == ("no answer\nexpected 4" if expected else "no answer")
+    assert pages_of(TaskSuite).sections(stored)[0].text == ("no answer\nexpected 4" if expected else "no answer")

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from assay.store.runs import is_locked, run_folders
-from assay.suites.hop.records import normalize_input
+from assay.suites.hop.batch_lines import normalize_input
 from view.hop.test_pages import Client, post, text_of, visit
 
 from support.hop_task import row, write_lines, write_task

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from assay.core.errors import InputError, UsageError
-from assay.suites.hop.records import view_record
+from assay.suites.hop.batch_lines import view_record
 from assay.suites.hop.store import BaseDataStore
 from assay.view.hop.service import BaseService
 

@@ -1,4 +1,4 @@
-"""Writes runs of the memory evaluation as the five files of each baseline, for `assay export`.
+"""Writes runs of the suite memory-eval as the five files of each memory, for `assay export`.
 
 A native run has written these files itself, so they are copied. Of an imported run, the lines are those of the files it
 was made from, and the aggregate file has the numbers of its report.
@@ -22,7 +22,7 @@ from assay.suites.memory.eval.aggregate_file import fill_aggregate
 from assay.suites.memory.eval.eval_columns import Aggregate
 from assay.suites.memory.eval.output_files import AGGREGATE, QA_RECORDS, SESSION_RECORDS, OutputLines
 from assay.suites.memory.eval.recorded import QUESTIONS, SESSIONS
-from assay.suites.memory.eval.rows import QaEval, SessionEval, encode
+from assay.suites.memory.eval.result_lines import QaEval, SessionEval, encode
 from assay.suites.memory.eval.tally import JUDGED
 
 _SUITE = "memory-eval"
@@ -31,7 +31,7 @@ _FILES = {"session": (SESSIONS, SESSION_RECORDS), "question": (QUESTIONS, QA_REC
 
 
 class EvalExporter(Exporter):
-    """Writes the files into the folder itself, or into a subfolder for each baseline if there are several."""
+    """Writes the files into the folder itself, or into a subfolder for each memory if there are several."""
 
     def refusal(self, run: ExportedRun) -> str:
         """Refuse runs of other suites, and a native run whose files are gone or were overwritten."""
@@ -64,23 +64,22 @@ class EvalExporter(Exporter):
                 shutil.copyfile(path, copy)
                 copies.append(copy)
             return copies
-        baselines = {
-            entry.name: _BaselineLines(target / entry.name if several else target, entry)
-            for entry in run.report.entries
+        memories = {
+            entry.name: _MemoryLines(target / entry.name if several else target, entry) for entry in run.report.entries
         }
         try:
             for case in run.cases(calls=False):
                 for record in case.records:
                     if record.kind == IMPORTED:
-                        baselines[case.end.subject].add(record.data)
-            return [path for baseline in baselines.values() for path in baseline.publish()]
+                        memories[case.end.subject].add(record.data)
+            return [path for memory in memories.values() for path in memory.publish()]
         finally:
-            for baseline in baselines.values():
-                baseline.discard()
+            for memory in memories.values():
+                memory.discard()
 
 
-class _BaselineLines:
-    """The files of one imported baseline. A file is created with its first line."""
+class _MemoryLines:
+    """The files of one imported memory. A file is created with its first line."""
 
     def __init__(self, folder: Path, entry: Entry) -> None:
         folder.mkdir(exist_ok=True)
@@ -113,7 +112,7 @@ class _BaselineLines:
         self._files[name].add(encode(value))
 
     def publish(self) -> list[Path]:
-        """Give the files their names. A baseline with verdicts or numbers of a judge has an aggregate file too."""
+        """Give the files their names. A memory with verdicts or numbers of a judge has an aggregate file too."""
         paths = []
         for file in self._files.values():
             file.close()

@@ -1,4 +1,4 @@
-"""Reads results of the memory evaluation for `assay import`: the files of one or more baselines, from any tool.
+"""Reads results of the suite memory-eval for `assay import`: the files of one or more memories, from any tool.
 
 The numbers of the report come from the record files. The aggregate file is compared with them, and gives the numbers
 that they lack. The files do not have the dialogues. With the samples (`--data`) the run gets the keys of a native run.
@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from assay.core.errors import InputError, Problem
-from assay.core.hashing import row_key
 from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan, imported_scorer
 from assay.core.memory import ACTIVE
 from assay.core.registry import names as plugin_names
 from assay.core.report import Report
+from assay.core.row_keys import row_key
 from assay.core.types import Record, Score
 from assay.formats.eval_framework.scores import EvalReader
 from assay.suites.memory.eval.aggregate_file import AggregateFile, read_aggregate, with_aggregate
@@ -25,26 +25,26 @@ from assay.suites.memory.eval.record_files import (
     RecordLine,
     read_qa_verdicts,
     read_session_verdicts,
-    sample_places,
+    sample_line_offsets,
 )
-from assay.suites.memory.eval.recorded import QUESTIONS, SESSIONS, baseline_named
-from assay.suites.memory.eval.rows import (
+from assay.suites.memory.eval.recorded import QUESTIONS, SESSIONS, memory_named
+from assay.suites.memory.eval.result_lines import (
     CITES,
     FAILED,
     FILES_SET,
-    QaRow,
-    SampleRows,
-    SessionRow,
-    answer_rows,
+    QaLine,
+    SampleResults,
+    SessionLine,
     encode,
     question_parts,
-    rows_key,
+    sample_answers,
+    sample_key,
     session_parts,
 )
 from assay.suites.memory.eval.sample import Sample, sample_inputs
 from assay.suites.memory.eval.sample_files import load_samples
 from assay.suites.memory.eval.scorers import lexical_scores
-from assay.suites.memory.eval.tally import BaselineTally
+from assay.suites.memory.eval.tally import MemoryEvalTally
 from assay.suites.memory.sessions import ANSWER, SESSION
 from assay.suites.memory.snapshots import ItemChange
 from assay.usercode.plugins import find_memory
@@ -59,7 +59,7 @@ _MOST_NAMES = 5
 
 
 def find_results(path: Path) -> ImportedRun | None:
-    """Return the results at a path: a folder with the files of a baseline, or of several in subfolders, or one file.
+    """Return the results at a path: a folder with the files of a memory, or of several in subfolders, or one file.
 
     One file stands for its whole folder. Returns None if the path has no such file.
     """
@@ -74,56 +74,56 @@ def _has_results(folder: Path) -> bool:
 
 
 class EvalRun(ImportedRun):
-    """The results of one or more baselines, each in its own folder."""
+    """The results of one or more memories, each in its own folder."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
-        self._baselines: dict[str, _BaselineResults] = {}
+        self._memories: dict[str, _MemoryResults] = {}
         for folder in folders:
-            baseline = _BaselineResults(folder)
-            other = self._baselines.get(baseline.name)
+            memory = _MemoryResults(folder)
+            other = self._memories.get(memory.name)
             if other is not None:
                 raise InputError(
                     Problem(
                         str(folder),
-                        f"has results of {baseline.name!r}, and so has {other.folder}. Import each one",
+                        f"has results of {memory.name!r}, and so has {other.folder}. Import each one",
                     )
                 )
-            self._baselines[baseline.name] = baseline
+            self._memories[memory.name] = memory
         self._samples: dict[str, Sample] | None = None
         self._set = FILES_SET
         scorers = ["words"]
-        if any(baseline.is_judged for baseline in self._baselines.values()):
+        if any(memory.is_judged for memory in self._memories.values()):
             scorers.append("judged")
         super().__init__(
             ImportPlan(
                 format=FORMAT,
                 suite="memory-eval",
-                files=[path for baseline in self._baselines.values() for path in baseline.paths],
-                total=sum(len(baseline.samples) for baseline in self._baselines.values()),
-                subjects=list(self._baselines),
+                files=[path for memory in self._memories.values() for path in memory.paths],
+                total=sum(len(memory.samples) for memory in self._memories.values()),
+                subjects=list(self._memories),
                 scorers=[imported_scorer(name) for name in scorers],
                 score_parts="rows",
                 missing=self._missing(),
-                facts={"baselines": list(self._baselines)},
+                facts={"baselines": list(self._memories)},
             )
         )
 
     def _missing(self) -> list[str]:
         missing = ["dialogues", "requests", "times", "tokens", "failed samples", "errors of single answers"]
-        baselines = self._baselines.values()
-        if any(baseline.is_judged for baseline in baselines):
+        memories = self._memories.values()
+        if any(memory.is_judged for memory in memories):
             missing += [
                 "the judge and its votes",
                 "which points and pieces of evidence are covered",
                 "evidence in all retrieved items",
             ]
-        for baseline in baselines:
-            if baseline.sessions is None:
-                missing.append(f"the sessions of {baseline.name}")
-            if baseline.questions is None:
-                missing.append(f"the questions of {baseline.name}")
-            if not baseline.is_judged:
-                missing.append(f"verdicts on {baseline.name}: `assay memory eval --eval-only` can judge it")
+        for memory in memories:
+            if memory.sessions is None:
+                missing.append(f"the sessions of {memory.name}")
+            if memory.questions is None:
+                missing.append(f"the questions of {memory.name}")
+            if not memory.is_judged:
+                missing.append(f"verdicts on {memory.name}: `assay memory eval --eval-only` can judge it")
         return missing
 
     def use_data(self, path: Path) -> None:
@@ -135,40 +135,40 @@ class EvalRun(ImportedRun):
         plan.missing.remove("dialogues")
 
     def cases(self) -> Iterator[ImportedCase]:
-        """Yield the samples in the order of the files, each with all baselines."""
-        order = dict.fromkeys(name for baseline in self._baselines.values() for name in baseline.samples)
+        """Yield the samples in the order of the files, each with all memories."""
+        order = dict.fromkeys(name for memory in self._memories.values() for name in memory.samples)
         for number, sample in enumerate(order):
-            for baseline in self._baselines.values():
-                if sample in baseline.samples:
-                    yield self._case(number, sample, baseline)
+            for memory in self._memories.values():
+                if sample in memory.samples:
+                    yield self._case(number, sample, memory)
 
-    def _case(self, number: int, sample: str, baseline: _BaselineResults) -> ImportedCase:
-        sessions = list(baseline.sessions.of(sample)) if baseline.sessions else []
-        questions = list(baseline.questions.of(sample)) if baseline.questions else []
+    def _case(self, number: int, sample: str, memory: _MemoryResults) -> ImportedCase:
+        sessions = list(memory.sessions.of(sample)) if memory.sessions else []
+        questions = list(memory.questions.of(sample)) if memory.questions else []
         _refuse_repeated_sessions(sessions)
-        baseline.tell_repeated_questions(questions)
-        rows = SampleRows([line.row for line in sessions], [line.row for line in questions])
+        memory.tell_repeated_questions(questions)
+        results = SampleResults([line.content for line in sessions], [line.content for line in questions])
         words = imported_scorer("words")
-        scores = lexical_scores((*UNPLACED, words), answer_rows(rows.questions))
+        scores = lexical_scores((*UNPLACED, words), sample_answers(results.questions))
         records: list[Record] = []
-        for part, session in zip(session_parts(rows.sessions), sessions, strict=True):
-            scores += baseline.session_scores(part, session)
+        for part, session in zip(session_parts(results.sessions), sessions, strict=True):
+            scores += memory.session_scores(part, session)
             records += _session_records(part, session)
-        for part, question in zip(question_parts(rows.questions), questions, strict=True):
-            scores += baseline.question_scores(part, question)
+        for part, question in zip(question_parts(results.questions), questions, strict=True):
+            scores += memory.question_scores(part, question)
             records += _question_records(part, question)
-        baseline.tally.add_sample(number, len(sessions), rows.questions, (), scores)
+        memory.tally.add_sample(number, len(sessions), results.questions, (), scores)
         return ImportedCase(
-            key=rows_key(rows) if self._samples is None else self._data_key(sample, sessions, questions),
+            key=sample_key(results) if self._samples is None else self._data_key(sample, sessions, questions),
             set=self._set,
-            subject=baseline.name,
+            subject=memory.name,
             label=sample,
             records=records,
             scores=scores,
         )
 
     def _data_key(
-        self, name: str, sessions: Sequence[RecordLine[SessionRow]], questions: Sequence[RecordLine[QaRow]]
+        self, name: str, sessions: Sequence[RecordLine[SessionLine]], questions: Sequence[RecordLine[QaLine]]
     ) -> str:
         """Return the key that a native run gives a sample. Raises InputError if the data has other sessions."""
         assert self._samples is not None
@@ -179,7 +179,7 @@ class EvalRun(ImportedRun):
         if sessions:
             # --max-sessions inserts only the first ones.
             sample, _ = sample.first_sessions(len(sessions))
-            ids = [line.row.session_id for line in sessions]
+            ids = [line.content.session_id for line in sessions]
             if ids != [session.id for session in sample.sessions]:
                 raise InputError(Problem(where, f"the data has other sessions of the sample {name!r}"))
         texts = {
@@ -187,31 +187,31 @@ class EvalRun(ImportedRun):
             for session in sample.sessions
             for asked in sample.questions_after(session.id)
         }
-        for part, line in zip(question_parts([line.row for line in questions]), questions, strict=True):
-            if texts.get(part) != line.row.question:
+        for part, line in zip(question_parts([line.content for line in questions]), questions, strict=True):
+            if texts.get(part) != line.content.question:
                 raise InputError(
-                    Problem(line.where, f"the data of {name!r} has no question {line.row.question!r} at {part}")
+                    Problem(line.where, f"the data of {name!r} has no question {line.content.question!r} at {part}")
                 )
         # A native run adds the evidence to the key if one of its memories, such as `oracle`, sees it.
-        built_in = [name for name in self._baselines if name in plugin_names("memory")]
+        built_in = [name for name in self._memories if name in plugin_names("memory")]
         evidence = any(find_memory(name).about.needs_evidence for name in built_in)
         return row_key(encode([sample.sample_id, sample_inputs(sample, "", evidence=evidence)]))
 
     def report(self) -> Report:
-        """Return an entry for each baseline: computed from the records, and completed by its aggregate file."""
+        """Return an entry for each memory: computed from the records, and completed by its aggregate file."""
         notices = []
         entries = []
-        for baseline in self._baselines.values():
-            entry = baseline.tally.entry()
-            notices += baseline.notices
-            if baseline.aggregate is not None:
-                entry = with_aggregate(entry, baseline.aggregate, notices)
+        for memory in self._memories.values():
+            entry = memory.tally.entry()
+            notices += memory.notices
+            if memory.aggregate is not None:
+                entry = with_aggregate(entry, memory.aggregate, notices)
             entries.append(entry)
         return Report(entries=entries, entry_word="memory", notices=notices)
 
 
-class _BaselineResults:
-    """The files of one baseline."""
+class _MemoryResults:
+    """The files of one memory."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -219,8 +219,8 @@ class _BaselineResults:
             _first_file(folder, SESSION_RECORDS, SESSIONS),
             _first_file(folder, QA_RECORDS, QUESTIONS),
         )
-        self.sessions = RecordFile(sessions, SessionRow) if sessions else None
-        self.questions = RecordFile(questions, QaRow) if questions else None
+        self.sessions = RecordFile(sessions, SessionLine) if sessions else None
+        self.questions = RecordFile(questions, QaLine) if questions else None
         self.aggregate: AggregateFile | None = None
         self.paths = [path for path in (sessions, questions) if path]
         if (folder / AGGREGATE).is_file():
@@ -231,8 +231,8 @@ class _BaselineResults:
         self._warnings: list[str] = []
         self.samples = self._sample_ids()
         self.name = self._name()
-        about = baseline_named(self.name)
-        self.tally = BaselineTally(self.name, about.alias, reference=about.reference)
+        about = memory_named(self.name)
+        self.tally = MemoryEvalTally(self.name, about.alias, reference=about.reference)
 
     def _sample_ids(self) -> dict[str, None]:
         """Return the samples in order. A sample that one of the files lacks is told."""
@@ -246,7 +246,7 @@ class _BaselineResults:
         for name in (SESSIONS, QUESTIONS):
             path = self.folder / name
             if self.is_judged and path not in by_path and path.is_file():
-                unjudged = [sample for sample in sample_places(path) if sample not in samples]
+                unjudged = [sample for sample in sample_line_offsets(path) if sample not in samples]
                 if unjudged:
                     self._warnings.append(f"{path} has {_counted(unjudged)} that the record files lack")
         for path, names in by_path.items():
@@ -261,10 +261,10 @@ class _BaselineResults:
         if self.aggregate is not None and self.aggregate.baseline_id:
             return self.aggregate.baseline_id
         for question in self.questions.of(next(iter(self.samples))) if self.questions else ():
-            if name := question.row.retrieval.raw_trace.get("baseline"):
+            if name := question.content.retrieval.raw_trace.get("baseline"):
                 return str(name)
         for session in self.sessions.of(next(iter(self.samples))) if self.sessions else ():
-            sources = [item.source for item in session.row.memory_snapshot if item.source]
+            sources = [item.source for item in session.content.memory_snapshot if item.source]
             if sources:
                 return sources[0]
         return _UNNAMED
@@ -274,7 +274,7 @@ class _BaselineResults:
         """Contradictions in the files. Complete after all samples were read."""
         return [*self._warnings, *self._reader.notices]
 
-    def tell_repeated_questions(self, lines: Sequence[RecordLine[QaRow]]) -> None:
+    def tell_repeated_questions(self, lines: Sequence[RecordLine[QaLine]]) -> None:
         """Add a warning for each question that has two equal lines. Both count, because the data may repeat it."""
         seen: dict[bytes, str] = {}
         for line in lines:
@@ -282,15 +282,15 @@ class _BaselineResults:
             if first != line.where:
                 self._warnings.append(f"{line.where} repeats {first}: the question counts twice")
 
-    def session_scores(self, part: str, line: RecordLine[SessionRow]) -> list[Score]:
+    def session_scores(self, part: str, line: RecordLine[SessionLine]) -> list[Score]:
         """Return the judged scores of a session."""
         verdicts = read_session_verdicts(line)
-        return list(self._reader.session(part, line.row, verdicts, line.where)) if verdicts else []
+        return list(self._reader.session(part, line.content, verdicts, line.where)) if verdicts else []
 
-    def question_scores(self, part: str, line: RecordLine[QaRow]) -> list[Score]:
+    def question_scores(self, part: str, line: RecordLine[QaLine]) -> list[Score]:
         """Return the judged scores of a question."""
         verdicts = read_qa_verdicts(line)
-        return list(self._reader.question(part, line.row, verdicts, line.where)) if verdicts else []
+        return list(self._reader.question(part, line.content, verdicts, line.where)) if verdicts else []
 
 
 def _first_file(folder: Path, *names: str) -> Path | None:
@@ -304,23 +304,23 @@ def _counted(samples: Sequence[str]) -> str:
     return f"{len(samples):,} {noun} ({', '.join(samples[:_MOST_NAMES])}{more})"
 
 
-def _refuse_repeated_sessions(lines: Sequence[RecordLine[SessionRow]]) -> None:
+def _refuse_repeated_sessions(lines: Sequence[RecordLine[SessionLine]]) -> None:
     seen: dict[str, str] = {}
     for line in lines:
-        first = seen.setdefault(line.row.session_id, line.where)
+        first = seen.setdefault(line.content.session_id, line.where)
         if first != line.where:
             raise InputError(
                 Problem(
                     line.where,
-                    f"the sample {line.row.sample_id!r} has the session {line.row.session_id!r} at {first} too",
+                    f"the sample {line.content.sample_id!r} has the session {line.content.session_id!r} at {first} too",
                 )
             )
 
 
-def _session_records(part: str, line: RecordLine[SessionRow]) -> list[Record]:
-    items = {str(item.memory_id): item for item in line.row.memory_snapshot}
+def _session_records(part: str, line: RecordLine[SessionLine]) -> list[Record]:
+    items = {str(item.memory_id): item for item in line.content.memory_snapshot}
     changes = []
-    for change in line.row.memory_delta:
+    for change in line.content.memory_delta:
         name = "" if change.raw_backend_id is None else str(change.raw_backend_id)
         item = items.get(name)
         changes.append(
@@ -341,15 +341,15 @@ def _session_records(part: str, line: RecordLine[SessionRow]) -> list[Record]:
     ]
 
 
-def _question_records(part: str, line: RecordLine[QaRow]) -> list[Record]:
-    items = line.row.retrieval.items
+def _question_records(part: str, line: RecordLine[QaLine]) -> list[Record]:
+    items = line.content.retrieval.items
     data: dict[str, Any] = {
         "found": [(item.memory_id, item.score) for item in items],
         "texts": {item.memory_id: item.text for item in items},
-        "answer": line.row.generated_answer,
-        "cited": line.row.cited_memories,
+        "answer": line.content.generated_answer,
+        "cited": line.content.cited_memories,
     }
-    trace = line.row.retrieval.raw_trace
+    trace = line.content.retrieval.raw_trace
     if trace.get(CITES) is False:
         data["plain"] = True
     if isinstance(trace.get("error"), str):

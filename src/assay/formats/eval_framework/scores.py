@@ -1,7 +1,7 @@
 """Turns the `eval` of a line back into scores, the inverse of `eval_columns.py`, for `assay import`.
 
     reader = EvalReader("judged@imported")
-    scores = list(reader.question("probe/1", row, verdicts, "qa_records.jsonl:3"))
+    scores = list(reader.question("probe/1", line, verdicts, "qa_records.jsonl:3"))
 
 The lines have counts where a native run has a label for each point, so the labels of recall and evidence are not
 known. A count that contradicts the line's own records and texts is named in `notices`; the value of the file stays.
@@ -21,7 +21,14 @@ from assay.core.types import Score
 from assay.scoring.questions import FABRICATED, TRUE, AnswerQuestion, InterferenceQuestion, UpdateQuestion
 from assay.suites.memory.eval.eval_columns import NOT_JUDGED
 from assay.suites.memory.eval.record_files import PointVerdict, QaVerdicts, SessionVerdicts
-from assay.suites.memory.eval.rows import QaRow, SessionRow, gold_points, score_data, unique_names, written_texts
+from assay.suites.memory.eval.result_lines import (
+    QaLine,
+    SessionLine,
+    gold_points,
+    score_data,
+    unique_names,
+    written_texts,
+)
 from assay.suites.memory.eval.scorers import (
     ANSWER,
     CORRECTNESS,
@@ -69,12 +76,12 @@ class EvalReader:
         self._scorer = scorer
         self.notices: list[str] = []
 
-    def session(self, part: str, row: SessionRow, verdicts: SessionVerdicts, where: str) -> Iterator[Score]:
+    def session(self, part: str, line: SessionLine, verdicts: SessionVerdicts, where: str) -> Iterator[Score]:
         """Yield the scores of a session, then those of its points, as a native run orders them."""
-        about = _Part(part, where, {"id": row.sample_id})
-        yield from self._recall(about, row, verdicts)
-        yield from self._correctness(about, row, verdicts)
-        gold = row.gold_state
+        about = _Part(part, where, {"id": line.sample_id})
+        yield from self._recall(about, line, verdicts)
+        yield from self._correctness(about, line, verdicts)
+        gold = line.gold_state
         points = (
             (UPDATE, verdicts.update_records, verdicts.update_total_items, gold.session_update_memories),
             (
@@ -93,24 +100,24 @@ class EvalReader:
                 data = about.data | {"point": name}
                 yield from self._point(_Part(f"{part}/{name}", where, data, texts.get(name, "")), metric, record)
 
-    def question(self, part: str, row: QaRow, verdicts: QaVerdicts, where: str) -> Iterator[Score]:
+    def question(self, part: str, line: QaLine, verdicts: QaVerdicts, where: str) -> Iterator[Score]:
         """Yield the scores of a question: its answer, and the evidence in the memories that it cites."""
-        about = score_data(row)
+        about = score_data(line)
         tags = question_tags(about)
-        answer = _Part(part, where, about | {"answer": row.generated_answer}, row.question, tags, row.gold_answer)
+        answer = _Part(part, where, about | {"answer": line.generated_answer}, line.question, tags, line.gold_answer)
         label = verdicts.answer_label if verdicts.answer_is_valid is not False else None
         yield from self._labelled(answer, ANSWER, label, AnswerQuestion.labels, verdicts.answer_reasoning)
-        pieces = len(row.gold_evidence_contents)
+        pieces = len(line.gold_evidence_contents)
         self._tell(where, "num_evidence", verdicts.num_evidence, pieces, "pieces of evidence with a text")
-        evidence = _Part(part, where, about | {"evidence": row.gold_evidence_contents}, row.question, tags)
+        evidence = _Part(part, where, about | {"evidence": line.gold_evidence_contents}, line.question, tags)
         covered, total = verdicts.evidence_covered_count, _first(verdicts.num_evidence, pieces)
         yield from self._score(
             evidence,
             _Verdict(EVIDENCE, verdicts.evidence_hit_rate, covered, total, verdicts.evidence_reasoning),
         )
 
-    def _recall(self, about: _Part, row: SessionRow, verdicts: SessionVerdicts) -> Iterator[Score]:
-        gold = row.gold_state
+    def _recall(self, about: _Part, line: SessionLine, verdicts: SessionVerdicts) -> Iterator[Score]:
+        gold = line.gold_state
         updates = len(gold_points(gold.session_update_memories))
         points = len(gold_points(gold.session_new_memories)) + updates
         self._tell(about.where, "num_gold", verdicts.num_gold, points, "points in gold_state")
@@ -125,8 +132,8 @@ class EvalReader:
                 about, _Verdict(UPDATE_RECALL, verdicts.update_recall, covered, update_total, reason)
             )
 
-    def _correctness(self, about: _Part, row: SessionRow, verdicts: SessionVerdicts) -> Iterator[Score]:
-        texts = len(written_texts(row))
+    def _correctness(self, about: _Part, line: SessionLine, verdicts: SessionVerdicts) -> Iterator[Score]:
+        texts = len(written_texts(line))
         self._tell(about.where, "num_memories", verdicts.num_memories, texts, "texts in memory_delta")
         labels = [record.label for record in verdicts.correctness_records if record.label is not None]
         counts = Counter(labels)

@@ -21,14 +21,14 @@ from assay.core.hashing import file_sha256
 from assay.core.suite_pages import StoredCase
 from assay.files.foreign_json import decode_json, json_lines
 from assay.formats.hop.results import ROW, row_number
-from assay.suites.hop.analysis import RowResult, case_result
+from assay.suites.hop.batch_lines import RESULT_KEYS, is_meta, result_file_name
 from assay.suites.hop.contract import MARKDOWN, YAML_NAMES, Contract, contract_file, read_contract
-from assay.suites.hop.files import ResultFile
 from assay.suites.hop.observer_log import FILE_NAME
-from assay.suites.hop.records import RESULT_KEYS, is_meta, result_file_name
 from assay.suites.hop.result import FAIL, OK
+from assay.suites.hop.result_file import ResultFile
 from assay.suites.hop.rows import HopRow, RowReader
 from assay.suites.hop.store.audit import read_json
+from assay.suites.hop.tally import RowResult, case_result
 from assay.suites.hop.target import HOPLET, TEST_CASES
 
 _STEP_KEYS = ("timestamp", "step", "op", "task", "status", "duration", "retry_count", "metadata")
@@ -83,13 +83,13 @@ class HopExporter(Exporter):
                 for profile in facts["profiles"]:
                     # One pass for each profile: the file has the rows of a profile together, the run those of a row.
                     result_file.copy_meta(own.meta.get(profile, {"_type": "meta", "profile": profile}))
-                    for view in run.cases(calls=False):
-                        if view.end.subject == profile:
-                            row = own.row(view)
-                            result = case_result(view.end, view.records, row, profile, view.end.index)
+                    for case in run.cases(calls=False):
+                        if case.end.subject == profile:
+                            row = own.row(case)
+                            result = case_result(case.end, case.records, row, profile, case.end.index)
                             result_file.row(row, result)
                             if len(facts["profiles"]) == 1:
-                                log.write(_log_lines(facts["set"], started, row, result, view.answer))
+                                log.write(_log_lines(facts["set"], started, row, result, case.answer))
         finally:
             result_file.close()
         if log_path.stat().st_size:
@@ -121,10 +121,10 @@ class _OwnFile:
                     row = self._reader.row(record, line.number)
                     self._records[str(row.id)] = row.record
 
-    def row(self, view: StoredCase) -> HopRow:
+    def row(self, case: StoredCase) -> HopRow:
         """Return the row of a case."""
-        label = view.end.label
-        record = next((each.data for each in view.records if each.kind == ROW), None)
+        label = case.end.label
+        record = next((each.data for each in case.records if each.kind == ROW), None)
         if record is None:
             record = self._records.get(label)
         if record is None:

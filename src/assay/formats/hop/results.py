@@ -25,14 +25,14 @@ from assay.core.report import Report
 from assay.core.types import Failure, Record
 from assay.files.foreign_json import MAX_DEPTH, ForeignLine, decode_json, json_lines
 from assay.files.result_lines import ResultLines
-from assay.suites.hop.analysis import NO_PROFILE, Analysis, RowResult
+from assay.suites.hop.batch_lines import file_status, is_meta, is_observer_line, is_pair
 from assay.suites.hop.contract import Contract, read_contract
-from assay.suites.hop.files import contract_file_beside, file_result, results_folder
 from assay.suites.hop.observer_log import FILE_NAME, ObservedCall, ObserverLog
-from assay.suites.hop.records import file_status, is_meta, is_observer_line, is_pair
+from assay.suites.hop.result_folder import contract_file_beside, file_result, results_folder
 from assay.suites.hop.rows import HopRow, RowReader
 from assay.suites.hop.scorer import NOT_RUN, check_row, row_score
 from assay.suites.hop.store.audit import Audit, read_audit, read_json
+from assay.suites.hop.tally import NO_PROFILE, HopTally, RowResult
 
 FORMAT = "hop"
 ROW = "row"
@@ -89,7 +89,7 @@ class HopRun(ImportedRun):
             self._observer = ObserverLog(observer, started)
             files.append(observer)
         self._set = name["data"] if name else path.stem
-        self._analysis = Analysis(self._contract.outputs)
+        self._tally = HopTally(self._contract.outputs)
         self._count = 0
         models = {self._profiles.models.get(subject, "") for subject in subjects}
         super().__init__(
@@ -232,7 +232,7 @@ class HopRun(ImportedRun):
         if call and call.steps:
             result = replace(result, steps=call.steps)
         verdict = check_row(row.expected, None if audit.failed else audit.fields, self._contract.outputs)
-        self._analysis.add(result, verdict)
+        self._tally.add(result, verdict)
         self._count += 1
         failure = None
         if audit.failed:
@@ -266,7 +266,7 @@ class HopRun(ImportedRun):
 
     def report(self) -> Report:
         """Return the numbers, with the profiles in the order of the file."""
-        report = self._analysis.report()
+        report = self._tally.report()
         order = {name: place for place, name in enumerate(self.plan.subjects)}
         return replace(report, entries=sorted(report.entries, key=lambda entry: order[entry.name]))
 

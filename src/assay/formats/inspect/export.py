@@ -60,11 +60,11 @@ class InspectExporter(Exporter):
         """Write the logs. The samples go to their files one by one; results and reductions follow them."""
         logs: dict[_Log, _LogFile] = {}
         try:
-            for view in run.cases():
-                name = _Log(view.end.set, view.end.subject)
+            for case in run.cases():
+                name = _Log(case.end.set, case.end.subject)
                 if name not in logs:
                     logs[name] = _LogFile(run, name, target / _file_name(run, name, len(logs)))
-                logs[name].add(view)
+                logs[name].add(case)
             sets = Counter(log.subject for log in logs)
             return [log.finish(only_set=sets[name.subject] == 1) for name, log in logs.items()]
         finally:
@@ -121,17 +121,17 @@ class _LogFile:
             "metadata": {"assay_run": run.about.folder.name, "suite": run.about.suite},
         }
 
-    def add(self, view: StoredCase) -> None:
+    def add(self, case: StoredCase) -> None:
         """Write the samples of a case."""
         if self._run.about.score_parts == "rows":
-            for part, scores, answers in case_parts(view):
-                self._add_sample(view, part, answers, scores)
+            for part, scores, answers in case_parts(case):
+                self._add_sample(case, part, answers, scores)
         else:
-            answers = [record for record in view.records if record.kind == "answer"]
-            self._add_sample(view, "", answers, view.scores)
+            answers = [record for record in case.records if record.kind == "answer"]
+            self._add_sample(case, "", answers, case.scores)
 
-    def _add_sample(self, view: StoredCase, part: str, answers: list[Record], scores: list[Score]) -> None:
-        name = "/".join(filter(None, (view.end.label or view.end.case, part)))
+    def _add_sample(self, case: StoredCase, part: str, answers: list[Record], scores: list[Score]) -> None:
+        name = "/".join(filter(None, (case.end.label or case.end.case, part)))
         self._ids[name] = self._ids.get(name, 0) + 1
         if self._ids[name] > 1:
             name = f"{name}~{self._ids[name]}"
@@ -144,15 +144,15 @@ class _LogFile:
         epochs = max([1 if part else len(answers), 1, *(len(_repeats(score)) for score in scores)])
         for epoch in range(1, epochs + 1):
             answer = answers[epoch - 1 : epoch] if epochs > 1 and not part else answers[:1]
-            sample = self._sample(view, name, epoch, answer[0] if answer else None, scores)
+            sample = self._sample(case, name, epoch, answer[0] if answer else None, scores)
             self.file.write((b"," if self._samples else b"") + _dumps(sample))
             self._samples += 1
 
     def _sample(
-        self, view: StoredCase, name: str, epoch: int, answer: Record | None, scores: list[Score]
+        self, case: StoredCase, name: str, epoch: int, answer: Record | None, scores: list[Score]
     ) -> dict[str, Any]:
-        row = dict(view.row or {})
-        calls = _with_requests([call for call in view.calls if call.stage == ASK])
+        row = dict(case.row or {})
+        calls = _with_requests([call for call in case.calls if call.stage == ASK])
         expected = next((score.expected for score in scores if score.expected is not None), "")
         is_target = isinstance(expected, str) or (
             isinstance(expected, list) and all(isinstance(each, str) for each in expected)
@@ -160,7 +160,7 @@ class _LogFile:
         # A run that was imported from Inspect has the sample's own metadata in its row.
         metadata = row["metadata"] if isinstance(row.get("metadata"), dict) else row
         inputs = row.get("input", _messages(calls[0]) if calls else "")
-        usage = view.end.usage
+        usage = case.end.usage
         text = _answer_text(answer.data) if answer is not None else ""
         sample: dict[str, Any] = {
             "id": name,
@@ -170,12 +170,12 @@ class _LogFile:
             "messages": _messages(calls[-1]) if calls else [],
             "output": _output(self._name.subject, text) if answer is not None else {"choices": []},
             "scores": {},
-            "metadata": {**metadata, "tags": list(view.end.tags)} if view.end.tags else metadata,
+            "metadata": {**metadata, "tags": list(case.end.tags)} if case.end.tags else metadata,
             "store": {},
             # Which epoch a call belongs to is not known, so the first one has all of them.
             "events": [_event(call) for call in calls] if epoch == 1 else [],
             "model_usage": {},
-            "total_time": (view.end.seconds or None) if epoch == 1 else None,
+            "total_time": (case.end.seconds or None) if epoch == 1 else None,
             "uuid": _id(self._run, self._name, name, epoch),
             "attachments": {},
         }
@@ -190,8 +190,8 @@ class _LogFile:
                     "total_tokens": total,
                 }
             }
-        if view.end.failure is not None and not scores:
-            failure = view.end.failure
+        if case.end.failure is not None and not scores:
+            failure = case.end.failure
             sample["error"] = {
                 "message": failure.message if failure.kind == SAMPLE_ERROR else f"{failure.kind}: {failure.message}",
                 "traceback": failure.traceback,

@@ -27,7 +27,7 @@ from assay.files.write import fitting_name, write_whole
 from assay.formats.lm_eval.results import DOCUMENT, FORMAT
 from assay.suites.task.catalog import sanitise, task_file_part
 from assay.suites.task.filters import NO_FILTER
-from assay.suites.task.outputs import TaskGold
+from assay.suites.task.requests import TaskGold
 from assay.suites.task.samples import SamplesWriter
 from assay.suites.toolkit.prompt import PromptInputs
 
@@ -99,10 +99,10 @@ class _HarnessFiles:
         self._when = time.strftime("%Y-%m-%dT%H-%M-%S", time.localtime(run.about.started))
         # The filters of each task, from a first pass: a samples file has all rows of the first filter first.
         self._filters: dict[_Task, list[str]] = {}
-        for view in run.cases(calls=False):
-            filters = self._filters.setdefault(_Task(view.end.subject, view.end.set), [])
+        for case in run.cases(calls=False):
+            filters = self._filters.setdefault(_Task(case.end.subject, case.end.set), [])
             if self._parts == "filters":
-                filters += [part for part in dict.fromkeys(s.part for s in view.scores) if part not in filters]
+                filters += [part for part in dict.fromkeys(s.part for s in case.scores) if part not in filters]
         self._sizes: Counter[_Task] = Counter()
 
     def write(self) -> list[Path]:
@@ -110,15 +110,15 @@ class _HarnessFiles:
         files = []
         with ExitStack() as stack:
             writers: dict[_Task, SamplesWriter] = {}
-            for view in self._run.cases():
-                task = _Task(view.end.subject, view.end.set)
+            for case in self._run.cases():
+                task = _Task(case.end.subject, case.end.set)
                 if task not in writers:
                     path = self._folder(task.subject) / f"samples_{task_file_part(task.name)}_{self._when}.jsonl"
-                    generation = next((call.request.params for call in view.calls if call.request), None)
+                    generation = next((call.request.params for call in case.calls if call.request), None)
                     names = self._filters[task] or [NO_FILTER]
                     writers[task] = stack.enter_context(SamplesWriter(path, names, generation))
                     files.append(path)
-                self._write_case(writers[task], task, view)
+                self._write_case(writers[task], task, case)
             for writer in writers.values():
                 writer.close()
         subjects = dict.fromkeys(task.subject for task in self._filters)
@@ -134,19 +134,19 @@ class _HarnessFiles:
         folder.mkdir(exist_ok=True)
         return folder
 
-    def _write_case(self, writer: SamplesWriter, task: _Task, view: StoredCase) -> None:
-        requests = [call.request for call in view.calls if call.request is not None and call.stage == ASK]
+    def _write_case(self, writer: SamplesWriter, task: _Task, case: StoredCase) -> None:
+        requests = [call.request for call in case.calls if call.request is not None and call.stage == ASK]
         inputs = PromptInputs(requests)
         if _is_from_harness(self._run):
             # Every case of an imported harness run begins with its document.
-            content = view.records[0].data
-            assert view.records[0].kind == DOCUMENT
+            content = case.records[0].data
+            assert case.records[0].kind == DOCUMENT
             gold = TaskGold(content["doc"], content["target"])
-            answers = [record for record in view.records if record.kind == "answer"]
-            writer.write(int(view.end.label), inputs, gold, view.end, answers, view.scores)
+            answers = [record for record in case.records if record.kind == "answer"]
+            writer.write(int(case.end.label), inputs, gold, case.end, answers, case.scores)
             return
-        for part, scores, answers in self._documents(view):
-            document = view.row or {"id": view.end.label or view.end.case}
+        for part, scores, answers in self._documents(case):
+            document = case.row or {"id": case.end.label or case.end.case}
             if part:
                 document = {**document, "part": part}
             expected = next((score.expected for score in scores if score.expected is not None), "")
@@ -159,15 +159,15 @@ class _HarnessFiles:
                 replace(score, part=score.part if self._parts == "filters" else NO_FILTER, data=filtered)
                 for score in reversed(named.values())
             ]
-            writer.write(self._sizes[task], inputs, gold, view.end, replies, placed)
+            writer.write(self._sizes[task], inputs, gold, case.end, replies, placed)
             self._sizes[task] += 1
 
-    def _documents(self, view: StoredCase) -> list[CasePart]:
+    def _documents(self, case: StoredCase) -> list[CasePart]:
         """Return the documents of a case with their scores and answers: its parts, or the case as a whole."""
         if self._parts == "rows":
-            return case_parts(view)
-        answers = [record for record in view.records if record.kind == "answer"]
-        return [CasePart("", view.scores, answers)]
+            return case_parts(case)
+        answers = [record for record in case.records if record.kind == "answer"]
+        return [CasePart("", case.scores, answers)]
 
     def _results(self, subject: str) -> dict[str, Any]:
         """Return the content of a subject's results file, with the keys of the harness."""

@@ -23,9 +23,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from assay.core.errors import InputError, Problem
-from assay.core.hashing import RepeatFinder, Twins
 from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan, imported_scorer
 from assay.core.report import Entry, Report
+from assay.core.row_keys import RepeatedKeys, UniqueKeys
 from assay.core.types import ASK, Call, Failure, Record, Request, Response, Score, ScoreStatus
 from assay.files.foreign_json import MAX_LINE_BYTES, convert_json, decode_json, json_lines, read_json
 from assay.scoring import statistics
@@ -206,7 +206,7 @@ class _TaskSamples:
         self.path = path
         self._config = config
         self._filters: dict[str, _FilterRows] = {}
-        self._twins = Twins()
+        self._unique_keys = UniqueKeys()
         if path is not None:
             self._index(path)
             self._match_filters(path)
@@ -223,7 +223,7 @@ class _TaskSamples:
 
     def _index(self, path: Path) -> None:
         """Note the place of every row, and find equal documents. Raises InputError at the first bad row."""
-        repeats = RepeatFinder()
+        repeats = RepeatedKeys()
         first = ""
         for line in json_lines(path):
             where = f"{path}:{line.number}"
@@ -240,7 +240,7 @@ class _TaskSamples:
                 repeats.add(document_key(row.doc))
         if not self._filters:
             raise InputError(Problem(str(path), "has no samples"))
-        self._twins = Twins(repeats.repeated())
+        self._unique_keys = UniqueKeys(repeats.keys())
 
     def _match_filters(self, path: Path) -> None:
         """Bring the rows of every filter into the order of the first one."""
@@ -295,7 +295,7 @@ class _TaskSamples:
         if replies:
             records.append(Record(*UNPLACED, try_=1, kind="answer", data=replies))
         case = ImportedCase(
-            key=self._twins.name(document_key(first.get("doc"))),
+            key=self._unique_keys.of(document_key(first.get("doc"))),
             set=self.name,
             subject=subject,
             label=str(first["doc_id"]),

@@ -14,7 +14,7 @@ import msgspec
 from assay.core.exported import ExportedRun, Exporter
 from assay.core.suite_pages import StoredCase
 from assay.formats.prompt_lab.results import FILE_NAME, POINTS, TESTS, TestFields
-from assay.suites.pipeline.evaluation import read_output, records_by_test
+from assay.suites.pipeline.output_checks import read_output, records_by_test
 from assay.suites.pipeline.result_files import TestResult
 from assay.suites.pipeline.scorer import METRIC
 
@@ -50,8 +50,8 @@ class PipelineExporter(Exporter):
             shutil.copyfile(own, target)
             return [target]
         with target.open("wb") as file:
-            for view in run.cases(calls=False):
-                for record in _lines(view):
+            for case in run.cases(calls=False):
+                for record in _lines(case):
                     file.write(_encode(record) + b"\n")
         return [target]
 
@@ -60,26 +60,26 @@ def _own_file(run: ExportedRun) -> Path | None:
     return next((path for path in run.about.files if path.name == FILE_NAME and path.is_file()), None)
 
 
-def _lines(view: StoredCase) -> list[dict[str, Any]]:
+def _lines(stored: StoredCase) -> list[dict[str, Any]]:
     """Return the lines of a case of an imported run, one for each test."""
     tests = [
-        msgspec.convert(test, TestFields) for record in view.records if record.kind == TESTS for test in record.data
+        msgspec.convert(test, TestFields) for record in stored.records if record.kind == TESTS for test in record.data
     ]
     cases = [test.case() for test in tests]
-    records = records_by_test(view.records, cases)
-    verdicts = {score.part: score for score in view.scores if score.metric == METRIC}
-    points = {score.part: score.value for score in view.scores if score.metric == POINTS}
+    records = records_by_test(stored.records, cases)
+    verdicts = {score.part: score for score in stored.scores if score.metric == METRIC}
+    points = {score.part: score.value for score in stored.scores if score.metric == POINTS}
     lines = []
     for test, case in zip(tests, cases, strict=True):
         output = read_output(records[case.key], case.key)
         if not output.steps and len(tests) == 1:
-            output.seconds = view.end.seconds
+            output.seconds = stored.end.seconds
         result = TestResult(
-            view.end.set,
-            view.end.subject,
+            stored.end.set,
+            stored.end.subject,
             case,
             output,
-            view.end,
+            stored.end,
             verdicts.get(case.key),
             test.depends_on,
         )

@@ -24,7 +24,7 @@ from assay.core.report import Report
 from assay.core.types import Failure, Record
 from assay.files.foreign_json import convert_json, read_json
 from assay.formats.prompt_lab.results import POINTS, TestFields, find_results, points_metric, points_score
-from assay.suites.pipeline.evaluation import TestOutput
+from assay.suites.pipeline.output_checks import TestOutput
 from assay.suites.pipeline.pipeline_file import BASELINE
 from assay.suites.pipeline.result_files import COMPARED, has_prompt_lab_columns
 from assay.suites.pipeline.scorer import ERRORED, FAILED, INVALID, PASSED, verdict_score

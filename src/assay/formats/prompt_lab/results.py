@@ -22,7 +22,7 @@ from assay.core.types import Failure, Record, Score, Usage
 from assay.files.foreign_json import ForeignLine, convert_json, decode_json, json_lines
 from assay.files.result_lines import ResultLines
 from assay.scoring.metric_builders import mean_metric
-from assay.suites.pipeline.evaluation import TestOutput
+from assay.suites.pipeline.output_checks import TestOutput
 from assay.suites.pipeline.pipeline_file import BASELINE
 from assay.suites.pipeline.result_files import RESULT_KEYS
 from assay.suites.pipeline.scorer import ERRORED, SKIPPED, verdict_score

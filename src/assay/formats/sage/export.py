@@ -19,7 +19,7 @@ from assay.core.types import Failure
 from assay.files.write import write_json
 from assay.formats.sage.file import ImportedConversation
 from assay.formats.sage.results import IMPORTED
-from assay.scoring.stage_table import NAME as STAGES_TABLE, stage_numbers_of
+from assay.scoring.purpose_table import NAME as USAGE_TABLE, purpose_numbers_of
 from assay.store.category_curves import BY_AGE, OF_TESTS
 from assay.store.runs import changed_file_message
 from assay.suites.memory.conversation import AnswerRecord, read_answers
@@ -153,7 +153,7 @@ def _summary(entry: Entry) -> dict[str, Any]:
     # Without its own curve, the conversations have equally many tests, and both curves are equal.
     own = f"{metric}{OF_TESTS}" if f"{metric}{OF_TESTS}" in curves else metric
     tests = [{"dialogs_inserted": each.x, metric: _number(each.metric)} for each in _points(curves, own)]
-    usage = next((table for table in entry.tables if table.name == STAGES_TABLE), None)
+    usage = next((table for table in entry.tables if table.name == USAGE_TABLE), None)
     summary: dict[str, Any] = {
         "alias": entry.title,
         "reference": entry.reference,
@@ -165,7 +165,7 @@ def _summary(entry: Entry) -> dict[str, Any]:
         "curve": points,
         "retention": {"points": [_aged(each, metric) for each in _points(curves, f"{metric}{BY_AGE}")]},
         "size": _size(entry),
-        "stages": msgspec.to_builtins(stage_numbers_of(usage) if usage else {}),
+        "stages": msgspec.to_builtins(purpose_numbers_of(usage) if usage else {}),
     }
     for judge in entry.judges:
         summary["judge"] = msgspec.to_builtins(judge)

@@ -17,9 +17,10 @@ import msgspec
 from msgspec.structs import replace
 
 from assay.core.errors import InputError, Problem, UsageError, unknown
-from assay.core.hashing import file_sha256, row_key
+from assay.core.hashing import file_sha256
 from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan, imported_scorer
 from assay.core.report import Report
+from assay.core.row_keys import row_key
 from assay.core.types import Case, Failure, Record, Score
 from assay.files.foreign_json import without_nan
 from assay.formats.sage.file import ImportedConversation, ImportedQuestion, SageFile, looks_like_results

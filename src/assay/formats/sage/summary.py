@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from assay.core.judges import JudgeInfo
 from assay.core.report import Entry, Interval, Metric, Point, Slice
 from assay.files.foreign_json import convert_json, read_json
-from assay.scoring.stage_table import StageNumbers, stage_tables
+from assay.scoring.purpose_table import PurposeNumbers, purpose_tables
 from assay.suites.memory.test.scorers import METRICS, metric_label, ordered_metrics
 from assay.suites.memory.test.sink import SUMMARY
 from assay.suites.memory.test.size import SizeSummary, size_tables
@@ -94,7 +94,7 @@ class SummaryFile(Struct, kw_only=True):
     curve: SummaryPoints = field(default_factory=list)
     retention: SummaryRetention | None = None
     size: SizeSummary | None = None
-    stages: dict[str, StageNumbers] = field(default_factory=dict)
+    stages: dict[str, PurposeNumbers] = field(default_factory=dict)
     judge: JudgeInfo | None = None
 
 
@@ -160,7 +160,7 @@ def with_summary(
         table.name: table
         for table in (
             *retrieval_tables(by_name, retrieval),
-            *stage_tables(summary.stages),
+            *purpose_tables(summary.stages),
             *size_tables(summary.size),
         )
     }

@@ -83,7 +83,7 @@ class DialectParams:
         return {name: value for name, value in self._left.items() if value is not None} | self._extra_body
 
 
-class Part(NamedTuple):
+class ContentPart(NamedTuple):
     """A piece of a message: a text, or an image as a URL or a `data:` URL."""
 
     text: str = ""
@@ -121,7 +121,7 @@ def split_system(request: Request, params: DialectParams, vendor: str) -> tuple[
     for message in request.messages:
         role = message.get("role")
         if role in ("system", "developer"):
-            system += [part.text for part in parts_of(message, vendor)]
+            system += [part.text for part in content_parts(message, vendor)]
         elif role in ("user", "assistant") and not message.get("tool_calls"):
             messages.append(message)
         else:
@@ -133,18 +133,18 @@ def split_system(request: Request, params: DialectParams, vendor: str) -> tuple[
     return "\n\n".join(system), messages
 
 
-def parts_of(message: dict[str, Any], vendor: str) -> Iterator[Part]:
+def content_parts(message: dict[str, Any], vendor: str) -> Iterator[ContentPart]:
     """Yield the parts of a message, whose content is a text, null, or a list of parts as OpenAI has them."""
     content = message.get("content")
     if content is None or isinstance(content, str):
-        yield Part(content or "")
+        yield ContentPart(content or "")
         return
     for part in content:
         image = part.get("image_url")
         if part.get("type") == "text":
-            yield Part(str(part.get("text", "")))
+            yield ContentPart(str(part.get("text", "")))
         elif part.get("type") == "image_url" and image:
-            yield Part(image=image["url"] if isinstance(image, dict) else str(image))
+            yield ContentPart(image=image["url"] if isinstance(image, dict) else str(image))
         else:
             message_text = f"a part of the type {part.get('type')!r} cannot be sent to {vendor}"
             raise ModelError(Failure("rejected", message_text))

@@ -20,7 +20,7 @@ from typing import Literal
 from msgspec import Struct
 
 
-class JudgeVerdict(Struct, frozen=True):
+class RubricVerdict(Struct, frozen=True):
     """The verdict on a rubric. If the status is "invalid", `passed` is None and `reason` tells why."""
 
     passed: bool | None

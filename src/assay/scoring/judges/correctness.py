@@ -21,7 +21,7 @@ class CorrectnessPrompt(LabelEachPrompt[CorrectnessQuestion]):
     # A later version of the format uses the label "error" for irrelevant memories.
     aliases: ClassVar[Mapping[str, str]] = {"error": IRRELEVANT}
 
-    def parts(self, question: CorrectnessQuestion) -> list[CorrectnessQuestion]:
+    def split(self, question: CorrectnessQuestion) -> list[CorrectnessQuestion]:
         """Split the memories into batches. Each prompt gets the points that are most similar to its batch."""
         return [replace(question, texts=question.texts[batch]) for batch in batches(question.texts)]
 

@@ -16,7 +16,7 @@ VERSION = "evidence.v1"
 class EvidencePrompt(LabelEachPrompt[EvidenceQuestion]):
     """Labels each piece of evidence."""
 
-    def parts(self, question: EvidenceQuestion) -> list[EvidenceQuestion]:
+    def split(self, question: EvidenceQuestion) -> list[EvidenceQuestion]:
         """Split the evidence into batches. Each prompt gets the texts that are most similar to its batch."""
         return [replace(question, evidence=question.evidence[batch]) for batch in batches(question.evidence)]
 

@@ -16,7 +16,7 @@ VERSION = "recall.v1"
 class RecallPrompt(LabelEachPrompt[RecallQuestion]):
     """Labels each point. The prompt marks points that are updates."""
 
-    def parts(self, question: RecallQuestion) -> list[RecallQuestion]:
+    def split(self, question: RecallQuestion) -> list[RecallQuestion]:
         """Split the points into batches. Each prompt gets the texts that are most similar to its batch."""
         return [
             replace(question, points=question.points[batch], updates=question.updates[batch])

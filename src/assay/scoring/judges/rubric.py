@@ -13,7 +13,7 @@ from assay.core.types import Request, Response
 from assay.language import prompts
 from assay.scoring.json_text import read_json
 from assay.scoring.judge_prompt import refusal_reason, unique_marker, unreadable_reply
-from assay.scoring.judges import JudgeVerdict
+from assay.scoring.judges import RubricVerdict
 
 VERSION = "rubric.v1"
 
@@ -52,7 +52,7 @@ class RubricJudge:
         messages = [{"role": role, "content": prompts.fill(parts[role], values)} for role in ("system", "user")]
         return Request(model=asker.name, endpoint=asker.endpoint, messages=messages, params=dict(_PARAMS))
 
-    async def judge(self, asker: Asker, rubric: str, text: str, reference: str | None = None) -> JudgeVerdict:
+    async def judge(self, asker: Asker, rubric: str, text: str, reference: str | None = None) -> RubricVerdict:
         """Return the verdict on one text. Raises ModelError if the call failed.
 
         The verdict is invalid if the reply is not in the format, if the judge refuses to answer, or if the text
@@ -61,7 +61,7 @@ class RubricJudge:
         try:
             response = await asker.ask(self.request(asker, rubric, text, reference))
         except ModelError as error:
-            return JudgeVerdict(None, refusal_reason(error), "invalid")
+            return RubricVerdict(None, refusal_reason(error), "invalid")
         return read_verdict(response)
 
 
@@ -70,7 +70,7 @@ def build() -> RubricJudge:
     return RubricJudge()
 
 
-def read_verdict(response: Response) -> JudgeVerdict:
+def read_verdict(response: Response) -> RubricVerdict:
     """Read the verdict from a JSON object with `passed`, which may be in a code fence. Else it is invalid."""
     try:
         reply: Any = read_json(response.text)
@@ -83,8 +83,8 @@ def read_verdict(response: Response) -> JudgeVerdict:
     reason = reply.get("reason", "")
     if not isinstance(reason, str):
         return _invalid(response, "`reason` is not a text")
-    return JudgeVerdict(reply["passed"], reason)
+    return RubricVerdict(reply["passed"], reason)
 
 
-def _invalid(response: Response, problem: str) -> JudgeVerdict:
-    return JudgeVerdict(None, unreadable_reply(response, problem), "invalid")
+def _invalid(response: Response, problem: str) -> RubricVerdict:
+    return RubricVerdict(None, unreadable_reply(response, problem), "invalid")

@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 from msgspec import Struct
 
 from assay.core.errors import UsageError
-from assay.core.report import PairedRow
+from assay.core.report import PairedMetric
 from assay.core.suite_pages import StoredCase
 from assay.journal.columns import SCORED, score_part_digest
 from assay.store.comparison.case_table import CaseTable, GroupRow, TablePage, TableSelection
 from assay.store.comparison.columns import STATES
 from assay.store.comparison.compare import ComparisonResult, SubjectPair
 from assay.store.comparison.flips import Flip, flipped_pairs
-from assay.store.comparison.rows import OTHER_GOLD
+from assay.store.comparison.paired_metrics import OTHER_GOLD
 from assay.store.comparison.selection import RunSelection
 from assay.store.render.case_diff import case_texts, prompt_text, score_rows
 from assay.store.row_table import CaseParts
@@ -250,14 +250,14 @@ class OpenComparison:
         else:
             indexes, part = [line.base_index, *(cell.index for cell in line.cells)], line.base.part
         runs = [pairs[0].base.run, *(pair.new.run for pair in pairs)]
-        views = [
+        cases = [
             None if index is None else _part_of(run.case(index), part, run.info.score_parts)
             for run, index in zip(runs, indexes, strict=True)
         ]
         return ComparedCases(
             name=line.name,
-            sides=[view and CaseTexts(index=view.end.index, texts=case_texts(view)) for view in views],
-            scores=score_rows(views),
+            sides=[case and CaseTexts(index=case.end.index, texts=case_texts(case)) for case in cases],
+            scores=score_rows(cases),
             total=page.total,
         )
 
@@ -290,7 +290,7 @@ class _Places:
 
         self._pair = pair
         scores, cases = pair.scores, pair.cases
-        self._row: PairedRow | None = None
+        self._row: PairedMetric | None = None
         positions: NDArray[Any] = np.zeros(0, dtype=np.int64)
         if pair.table:
             self._row, positions = pair.table[row]

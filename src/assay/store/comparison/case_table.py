@@ -19,7 +19,7 @@ from assay.journal.columns import SCORED
 from assay.store.comparison.columns import STATES
 from assay.store.comparison.compare import SubjectPair
 from assay.store.comparison.flips import BaseScore, Flip
-from assay.store.comparison.rows import OTHER_GOLD
+from assay.store.comparison.paired_metrics import OTHER_GOLD
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -225,9 +225,9 @@ class ComparedRun:
         """Return a case that is in the columns, with its calls."""
         if self._cases is None:
             self._cases = RunCases(self.folder, self._columns)
-        view = self._cases.case(index)
-        assert view is not None
-        return view._replace(calls=self._cases.calls(index))
+        case = self._cases.case(index)
+        assert case is not None
+        return case._replace(calls=self._cases.calls(index))
 
     def end(self, index: int) -> End:
         """Return the `end` of a case that is in the columns."""

@@ -15,14 +15,14 @@ from msgspec import Struct, field
 
 from assay.core.errors import UsageError
 from assay.core.imported import is_imported_scorer
-from assay.core.report import PairedRow
+from assay.core.report import PairedMetric
 from assay.core.types import JUDGE
 from assay.journal.columns import UNKNOWN_TOKENS
-from assay.scoring.paired import adjust_rows
-from assay.scoring.stage_table import NAME as STAGES_TABLE, StageNumbers, stage_numbers_of
+from assay.scoring.paired import adjust_metrics
+from assay.scoring.purpose_table import NAME as USAGE_TABLE, PurposeNumbers, purpose_numbers_of
 from assay.store.comparison.columns import CasePairs, NameNumbers, SubjectColumns, pair_cases
 from assay.store.comparison.flips import FlipReader, Flips
-from assay.store.comparison.rows import (
+from assay.store.comparison.paired_metrics import (
     PairedScores,
     PairedTable,
     regressions,
@@ -64,16 +64,16 @@ class Comparison(Struct, kw_only=True):
     base: Side
     new: Side
     paired: int
-    rows: list[PairedRow]
+    rows: list[PairedMetric]
     now_failing: Flips
     now_passing: Flips
     only_base: OneSided
     only_new: OneSided
     cost: dict[str, Cost]
     notes: list[str]
-    stages: dict[str, dict[str, StageNumbers]] = field(default_factory=dict)
-    """Calls, tokens and seconds by stage of both sides, all cases: of memories, whose stages cost differently."""
-    one_sided_rows: list[PairedRow] = field(default_factory=list)
+    stages: dict[str, dict[str, PurposeNumbers]] = field(default_factory=dict)
+    """Calls, tokens and seconds by purpose of both sides, all cases: of memories. `stages` is their key in `--json`."""
+    one_sided_rows: list[PairedMetric] = field(default_factory=list)
     """Metrics of which one side has no score at all. They have no numbers."""
     slices: list[PairedSlice] = field(default_factory=list)
     """The same metrics by tag, set or subject, if the command asks for it."""
@@ -143,7 +143,7 @@ class SubjectPair:
         self.table = [each for each in table if not unscored_side(each.row)]
         """A row for each set, metric and filter, with the positions of its pairs."""
         self.one_sided_rows = [row for row, _ in table if unscored_side(row)]
-        adjust_rows((row for row, _ in self.table), self._paired_table.apart)
+        adjust_metrics((row for row, _ in self.table), self._paired_table.apart)
         self.reader = FlipReader((base.run, new.run), self.columns)
 
     def new_cases(self, positions: NDArray[Any] | int) -> NDArray[Any]:
@@ -169,7 +169,7 @@ class SubjectPair:
                 *_notes(self.base, self.new, cases, self._other_scorers),
                 *_one_sided_notes(self.one_sided_rows),
             ],
-            stages=_stages(self.base, self.new),
+            stages=_by_purpose(self.base, self.new),
             slices=self._slices(by) if by else [],
             regressions=regressions(rows),
             significant_regressions=significant_regressions(rows),
@@ -184,7 +184,7 @@ class SubjectPair:
         return slices
 
 
-def _one_sided_notes(rows: Sequence[PairedRow]) -> list[str]:
+def _one_sided_notes(rows: Sequence[PairedMetric]) -> list[str]:
     """`not compared: recall_at_10, recall_at_20, which the base side has no score of`, for each side."""
     notes = []
     for side in ("base", "new"):
@@ -194,14 +194,14 @@ def _one_sided_notes(rows: Sequence[PairedRow]) -> list[str]:
     return notes
 
 
-def _stages(base: SelectedSubject, new: SelectedSubject) -> dict[str, dict[str, StageNumbers]]:
-    stages: dict[str, dict[str, StageNumbers]] = {}
+def _by_purpose(base: SelectedSubject, new: SelectedSubject) -> dict[str, dict[str, PurposeNumbers]]:
+    found: dict[str, dict[str, PurposeNumbers]] = {}
     for name, side in (("base", base), ("new", new)):
         for entry in side.run.report.entries if side.run.report else ():
             for table in entry.tables:
-                if entry.subject == side.subject and table.name == STAGES_TABLE:
-                    stages[name] = stage_numbers_of(table)
-    return stages
+                if entry.subject == side.subject and table.name == USAGE_TABLE:
+                    found[name] = purpose_numbers_of(table)
+    return found
 
 
 def _one_sided(reader: FlipReader, side: int, positions: NDArray[Any], most: int) -> OneSided:

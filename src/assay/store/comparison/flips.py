@@ -11,7 +11,7 @@ from msgspec import Struct, field
 from assay.core.types import Score
 from assay.journal.columns import score_part_digest
 from assay.store.comparison.columns import ComparedRun, ComparedScore, SubjectColumns, scorer_name
-from assay.store.comparison.rows import PairedScores, RowPairs, is_sum_row
+from assay.store.comparison.paired_metrics import MetricPairs, PairedScores, is_sum_row
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -81,7 +81,7 @@ class FlipReader:
         # by one, and each has only a few of its scores.
         self._last: list[tuple[int, dict[tuple[str, int], list[Score]]]] = [(-1, {}), (-1, {})]
 
-    def flips(self, scores: PairedScores, table: list[RowPairs], most: int, *, worse: bool) -> Flips:
+    def flips(self, scores: PairedScores, table: list[MetricPairs], most: int, *, worse: bool) -> Flips:
         """Return the cases that flipped in one direction, in the order of the table.
 
         Only right/wrong metrics have flips.
@@ -172,7 +172,7 @@ class FlipReader:
         return FlipSide(index=score.index, value=score.value, answer=answer, reason=score.reason)
 
 
-def flipped_pairs(scores: PairedScores, table: list[RowPairs], *, worse: bool) -> Iterator[tuple[int, NDArray[Any]]]:
+def flipped_pairs(scores: PairedScores, table: list[MetricPairs], *, worse: bool) -> Iterator[tuple[int, NDArray[Any]]]:
     """Yield the number of each row that tells right from wrong, with its pairs that flipped in this direction.
 
     Rows over all sets are left out: the rows of their sets have the same pairs.

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from assay.core.errors import UsageError
-from assay.core.report import PairedRow, Report, Slice
-from assay.scoring.paired import adjust_rows
-from assay.store.comparison.rows import PairedScores, PairedTable
+from assay.core.report import PairedMetric, Report, Slice
+from assay.scoring.paired import adjust_metrics
+from assay.store.comparison.paired_metrics import PairedScores, PairedTable
 from assay.store.comparison.selection import SelectedSubject
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class PairedSlice(Struct, kw_only=True):
     by: str
     name: str
     label: str = ""
-    rows: list[PairedRow]
+    rows: list[PairedMetric]
 
     @property
     def title(self) -> str:
@@ -55,7 +55,7 @@ def paired_slices(
         label = known[name].label if name in known else ""
         slices.append(PairedSlice(by=by, name=name, label=label, rows=table.slice_rows(positions)))
     # Many slices have small p values by chance, as many metrics have.
-    adjust_rows((row for each in slices for row in each.rows), table.apart)
+    adjust_metrics((row for each in slices for row in each.rows), table.apart)
     return slices
 
 

@@ -79,17 +79,17 @@ def compare_cases(left: StoredCase, right: StoredCase) -> CaseDiff:
     left_texts, right_texts = case_texts(left), case_texts(right)
     names = dict.fromkeys([*left_texts, *right_texts])
     pairs = [TextPair(name, left_texts.get(name), right_texts.get(name)) for name in names]
-    # A twin of a row has the same content.
+    # An equal row has the same content.
     same_row = left.end.case.partition("~")[0] == right.end.case.partition("~")[0]
     scores = TextTable(["score", "left", "right"], score_rows([left, right]))
     return CaseDiff(pairs, scores, same_row)
 
 
-def case_texts(view: StoredCase) -> dict[str, str]:
+def case_texts(case: StoredCase) -> dict[str, str]:
     """Return the texts of a case by name: each prompt with its replies, the answer, the failure, reasons of scores."""
     texts: dict[str, str] = {}
     prompts = 0
-    for call in view.calls:
+    for call in case.calls:
         if call.stage != ASK:
             continue  # what a judge was asked follows from the answer
         if call.request is not None:
@@ -98,7 +98,7 @@ def case_texts(view: StoredCase) -> dict[str, str]:
             texts[f"parameters {prompts}"] = json.dumps(call.request.params, ensure_ascii=False)
         repeat = f", repeat {call.n + 1}" if call.n else ""
         texts |= _reply_texts(call, f"{prompts}{repeat}")
-    for record in view.records:
+    for record in case.records:
         if record.kind == "answer":
             name = f"answer {record.part}".strip()
             data = record.data
@@ -108,9 +108,9 @@ def case_texts(view: StoredCase) -> dict[str, str]:
             # The answer of a task is the reply itself.
             if text != texts.get("reply 1"):
                 texts[name] = text
-    if view.end.failure:
-        texts["failure"] = f"{view.end.failure.kind}: {view.end.failure.message}"
-    for score in view.scores:
+    if case.end.failure:
+        texts["failure"] = f"{case.end.failure.kind}: {case.end.failure.message}"
+    for score in case.scores:
         if score.reason and not score.interim:
             texts[f"reason for {_score_name(score.metric, score.part)}"] = score.reason
     return texts
@@ -144,9 +144,9 @@ def _score_name(metric: str, part: str) -> str:
     return f"{metric},{part}" if part else metric
 
 
-def score_rows(views: Sequence[StoredCase | None]) -> list[list[str]]:
+def score_rows(cases: Sequence[StoredCase | None]) -> list[list[str]]:
     """Return a row for each score: its name, and its value in each case; empty for a case that does not have it."""
-    sides = [[score for score in view.scores if not score.interim] if view else [] for view in views]
+    sides = [[score for score in case.scores if not score.interim] if case else [] for case in cases]
     counts = [Counter(score.metric for score in scores) for scores in sides]
     cells: dict[str, dict[int, str]] = {}
     for side, scores in enumerate(sides):
@@ -154,10 +154,10 @@ def score_rows(views: Sequence[StoredCase | None]) -> list[list[str]]:
             value = NOT_MEASURED if score.value is None else f"{score.value:g}"
             status = "" if score.status == "scored" else f" ({score.status})"
             # Two tests of a pipeline have one score each, whose part is the name of the test.
-            single = all(count[score.metric] == 1 for count, view in zip(counts, views, strict=True) if view)
+            single = all(count[score.metric] == 1 for count, case in zip(counts, cases, strict=True) if case)
             name = score.metric if single else _score_name(score.metric, score.part)
             cells.setdefault(name, {})[side] = value + status
-    return [[name, *(values.get(side, "") for side in range(len(views)))] for name, values in cells.items()]
+    return [[name, *(values.get(side, "") for side in range(len(cases)))] for name, values in cells.items()]
 
 
 def line_changes(before: str, after: str) -> list[Change]:

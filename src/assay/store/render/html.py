@@ -15,7 +15,7 @@ from html import escape
 from math import isfinite
 from typing import TYPE_CHECKING
 
-from assay.core.report import PairedRow
+from assay.core.report import PairedMetric
 from assay.store.render.flips import Change, cut, flip_texts, word_changes
 from assay.store.render.screen import safe
 from assay.store.render.tables import (
@@ -26,11 +26,11 @@ from assay.store.render.tables import (
     judge_lines,
     overview_rows,
     overview_table,
+    purpose_table,
     row_remarks,
     slice_remarks,
     slice_rows,
     slice_table,
-    stage_table,
 )
 
 if TYPE_CHECKING:
@@ -144,9 +144,9 @@ def _comparison(comparison: Comparison) -> list[str]:
     parts += _one_sided("base", comparison.only_base)
     parts += _one_sided("new", comparison.only_new)
     parts += ["<h3>Time and cost</h3>", _table(cost_table(comparison))]
-    stages = stage_table(comparison)
-    if stages.rows:
-        parts.append(_table(stages))
+    purposes = purpose_table(comparison)
+    if purposes.rows:
+        parts.append(_table(purposes))
     return [*parts, _notes(comparison.notes)]
 
 
@@ -164,7 +164,7 @@ def _side(name: str, side: Side) -> str:
 # Tables
 
 
-def _paired_table(table: TextTable, rows: Sequence[PairedRow]) -> str:
+def _paired_table(table: TextTable, rows: Sequence[PairedMetric]) -> str:
     """Return a table of paired rows, with a bar of the interval before the last column."""
     reaches: dict[str, float] = {}
     for row in rows:
@@ -194,7 +194,7 @@ def _table(table: TextTable, bars: Sequence[str] = (), verdicts: Sequence[str] =
     return "\n".join([*lines, "</tbody></table></div>"])
 
 
-def _bar(row: PairedRow, reach: float) -> str:
+def _bar(row: PairedMetric, reach: float) -> str:
     """Return a picture of the difference with its interval, around a line for 0. Empty without a finite difference."""
     if row.difference is None or not isfinite(row.difference):
         return ""

@@ -20,12 +20,12 @@ from assay.store.render.tables import (
     is_number,
     judge_lines,
     overview_table,
+    purpose_table,
     report_notes,
     report_table,
     row_remarks,
     slice_remarks,
     slice_table,
-    stage_table,
 )
 
 if TYPE_CHECKING:
@@ -121,9 +121,9 @@ def _comparison(comparison: Comparison) -> list[str]:
             more = f" and {only.count - len(only.shown):,} more" if only.count > len(only.shown) else ""
             lines += ["", f"Only in {name}: {only.count:,} ({cases}{more})"]
     lines += ["", *_table(cost_table(comparison))]
-    stages = stage_table(comparison)
-    if stages.rows:
-        lines += ["", *_table(stages)]
+    purposes = purpose_table(comparison)
+    if purposes.rows:
+        lines += ["", *_table(purposes)]
     return [*lines, *_notes(comparison.notes), ""]
 
 

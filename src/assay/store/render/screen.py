@@ -24,19 +24,19 @@ _STYLE = re.compile(r"(\x1b\[(?:[01249]|3[0-7]|9[0-7])m)")
 def table(header: Sequence[str], rows: Sequence[Sequence[str]], names: int = 1) -> None:
     """Print a table. Columns are as wide as needed, numbers are aligned to the right.
 
-    A table that is too wide for the terminal is printed in parts, one below the other. Each part repeats the first
+    A table that is too wide for the terminal is printed in pieces, one below the other. Each piece repeats the first
     `names` columns, which name the rows.
     """
     lines = [[safe(cell) for cell in row] for row in (header, *rows)]
     columns = list(zip(*lines, strict=True))
     widths = [max(map(columns_of, column)) for column in columns]
     room = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
-    for numbers in parts(widths, names, room):
+    for numbers in split_columns(widths, names, room):
         _print([columns[number] for number in numbers], [widths[number] for number in numbers])
 
 
-def parts(widths: Sequence[int], names: int, room: int | None) -> list[list[int]]:
-    """Return the column numbers of each part of a table, so that each part fits. A single column may be too wide."""
+def split_columns(widths: Sequence[int], names: int, room: int | None) -> list[list[int]]:
+    """Return the column numbers of each piece of a table, so that each piece fits. A single column may be too wide."""
     first = list(range(min(names, len(widths))))
     lines = [first]
     for column in range(len(first), len(widths)):

@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 from assay.core.dollars import dollars
-from assay.core.report import Cell, Entry, Interval, Metric, PairedRow, Report, Table
-from assay.scoring.stage_table import StageNumbers
+from assay.core.report import Cell, Entry, Interval, Metric, PairedMetric, Report, Table
+from assay.scoring.purpose_table import PurposeNumbers
 
 if TYPE_CHECKING:
     from assay.core.judges import JudgeInfo
@@ -150,14 +150,14 @@ def nested(entries: Sequence[Entry]) -> Iterator[tuple[Entry, int]]:
 # Comparisons and gates
 
 
-def comparison_table(rows: Sequence[PairedRow]) -> TextTable:
+def comparison_table(rows: Sequence[PairedMetric]) -> TextTable:
     """Return the rows of a comparison."""
     all_sets = "all sets" if any(row.set for row in rows) else ""
     named = [([row.set or all_sets, pair_title(row)], row) for row in rows]
     return _paired_table(["set", "metric"], ["base", "new"], named)
 
 
-def _paired_table(names: list[str], sides: list[str], rows: Sequence[tuple[list[str], PairedRow]]) -> TextTable:
+def _paired_table(names: list[str], sides: list[str], rows: Sequence[tuple[list[str], PairedMetric]]) -> TextTable:
     """Return a table of paired rows with all their numbers.
 
     A column that says nothing is left out: adjusted p in a table with one p, detectable differences without a number.
@@ -174,7 +174,7 @@ def _paired_table(names: list[str], sides: list[str], rows: Sequence[tuple[list[
     return TextTable([*names, *sides, *PAIR_COLUMNS[2:-1], *further, "verdict"], cells, names=len(names))
 
 
-def row_remarks(rows: Sequence[PairedRow]) -> list[str]:
+def row_remarks(rows: Sequence[PairedMetric]) -> list[str]:
     """Return a line for each reason for which pairs were left out, and the rows whose intervals are not reliable."""
     # A row over all sets would repeat what its sets left out.
     shown = [row for row in rows if row.set] or rows
@@ -187,7 +187,7 @@ def slice_remarks(slices: Sequence[PairedSlice]) -> list[str]:
     return _unreliable([(f"{name} {_set_and_metric(row)}", row) for name, row in slice_rows(slices)])
 
 
-def _unreliable(rows: Sequence[tuple[str, PairedRow]]) -> list[str]:
+def _unreliable(rows: Sequence[tuple[str, PairedMetric]]) -> list[str]:
     """Return a line for each reason for which intervals rest on too few clusters, with the names of the rows."""
     names: dict[str, list[str]] = {}
     for name, row in rows:
@@ -205,7 +205,7 @@ def slice_table(slices: Sequence[PairedSlice]) -> TextTable:
     return _paired_table(["metric", slices[0].by], ["base", "new"], rows)
 
 
-def slice_rows(slices: Sequence[PairedSlice]) -> list[tuple[str, PairedRow]]:
+def slice_rows(slices: Sequence[PairedSlice]) -> list[tuple[str, PairedMetric]]:
     """Return the rows of all slices with the names of their slices. The slices of one metric are adjacent."""
     return _by_metric([(each.title, row) for each in slices for row in each.rows])
 
@@ -216,7 +216,7 @@ def overview_table(comparisons: Sequence[Comparison]) -> TextTable:
     return _paired_table(["metric", "new"], PAIR_COLUMNS[:2], rows)
 
 
-def overview_rows(comparisons: Sequence[Comparison]) -> list[tuple[str, PairedRow]]:
+def overview_rows(comparisons: Sequence[Comparison]) -> list[tuple[str, PairedMetric]]:
     """Return the rows of all comparisons with the names of their new sides. The rows of one metric are adjacent.
 
     These are the rows over all sets. A metric without such a row has those of its sets.
@@ -234,14 +234,14 @@ def overview_rows(comparisons: Sequence[Comparison]) -> list[tuple[str, PairedRo
     return _by_metric(rows)
 
 
-def _by_metric(rows: Iterable[tuple[str, PairedRow]]) -> list[tuple[str, PairedRow]]:
-    groups: dict[tuple[str, str, str], list[tuple[str, PairedRow]]] = {}
+def _by_metric(rows: Iterable[tuple[str, PairedMetric]]) -> list[tuple[str, PairedMetric]]:
+    groups: dict[tuple[str, str, str], list[tuple[str, PairedMetric]]] = {}
     for name, row in rows:
         groups.setdefault((row.set, row.metric, row.part), []).append((name, row))
     return [named for group in groups.values() for named in group]
 
 
-def _set_and_metric(row: PairedRow) -> str:
+def _set_and_metric(row: PairedMetric) -> str:
     return f"{row.set} {pair_title(row)}".lstrip()
 
 
@@ -267,12 +267,12 @@ def cost_table(comparison: Comparison) -> TextTable:
     return TextTable([paired, *columns], rows)
 
 
-def stage_table(comparison: Comparison) -> TextTable:
-    """Return the stages of both sides as `base → new`, or a table without rows if a side has none."""
+def purpose_table(comparison: Comparison) -> TextTable:
+    """Return the numbers by purpose of both sides as `base → new`, or a table without rows if a side has none."""
     base, new = comparison.stages.get("base", {}), comparison.stages.get("new", {})
     rows: list[list[str]] = []
-    for stage in dict.fromkeys([*base, *new]) if base and new else ():
-        sides = [side.get(stage, StageNumbers()) for side in (base, new)]
+    for purpose in dict.fromkeys([*base, *new]) if base and new else ():
+        sides = [side.get(purpose, PurposeNumbers()) for side in (base, new)]
         values: list[list[float | None]] = [
             [side.calls for side in sides],
             [side.reused for side in sides],
@@ -281,7 +281,7 @@ def stage_table(comparison: Comparison) -> TextTable:
             [side.cost for side in sides],
             [side.seconds for side in sides],
         ]
-        rows.append([stage, *(" → ".join(map(_stage_cell, pair)) for pair in values)])
+        rows.append([purpose, *(" → ".join(map(_purpose_cell, pair)) for pair in values)])
     columns = ["stage", "calls", "reused", "tokens in", "tokens out", "cost $", "seconds"]
     said = [0, *(n for n in range(1, len(columns)) if any(row[n] not in _NOTHING for row in rows))]
     return TextTable([columns[n] for n in said], [[row[n] for n in said] for row in rows])
@@ -290,7 +290,7 @@ def stage_table(comparison: Comparison) -> TextTable:
 _NOTHING = ("0 → 0", f"{NOT_MEASURED} → {NOT_MEASURED}")
 
 
-def _stage_cell(value: float | None) -> str:
+def _purpose_cell(value: float | None) -> str:
     if value is None:
         return NOT_MEASURED
     return f"{value:,}" if isinstance(value, int) else number(value)
@@ -366,7 +366,7 @@ def metric_cell(metric: Metric | None) -> str:
     return f"{metric.value:.3f}{between} {count_cell(metric.numerator, metric.denominator)}{left_out}"
 
 
-def pair_cells(row: PairedRow) -> list[str]:
+def pair_cells(row: PairedMetric) -> list[str]:
     """Return the cells of PAIR_COLUMNS: both values, difference, interval, n, wins/losses, p, verdict."""
     return [
         number(row.base),
@@ -406,7 +406,7 @@ def full_title(metric: Metric) -> str:
     return f"{name},{metric.filter}{arrow}{rest}"
 
 
-def pair_title(row: PairedRow) -> str:
+def pair_title(row: PairedMetric) -> str:
     """Return the name of a row's metric, with its filter, and an arrow if lower is better."""
     name = f"{row.metric},{row.part}" if row.part else row.metric
     return name if row.higher_is_better else f"{name} ↓"

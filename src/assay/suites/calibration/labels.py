@@ -23,7 +23,7 @@ from assay.core.judges import ANSWER, RUBRIC
 from assay.files import jsonl
 from assay.files.bounds import MAX_DOCUMENT_BYTES, read_file
 from assay.files.encoding import IS_UTF16, UTF16_MARKS, not_json, not_utf8
-from assay.files.records import first_record
+from assay.files.json_objects import first_object
 from assay.scoring.agreement import Label
 from assay.scoring.questions import AnswerQuestion, JudgeQuestion
 from assay.suites.calibration.labelled_question import (
@@ -166,8 +166,8 @@ def looks_like_labels(path: Path) -> bool:
         if path.suffix == ".json":
             _, row, _ = next(_LabelReader(path, fields).candidates(), ("", None, ""))
         else:
-            record = first_record(path)
-            row = record.value if record else None
+            first = first_object(path)
+            row = first.value if first else None
     except InputError:
         return False
     if not isinstance(row, dict) or not fields.looks_like_a_row(row):

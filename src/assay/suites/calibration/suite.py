@@ -20,9 +20,9 @@ from assay.core.spec import RunSpec, apply_limit, split_names
 from assay.core.suite import CaseContent, ListedRows, Outcome, Overview, PlannedCalls, Results, Row, RunFacts, Suite
 from assay.core.types import Score
 from assay.scoring.agreement import agreement, among_votes, by_category
+from assay.scoring.judge import OFFLINE, Judge, judge_name
 from assay.scoring.judge_setup import setup_of
 from assay.scoring.judges.rubric import RubricJudge
-from assay.scoring.panel import OFFLINE, Panel, judge_name
 from assay.scoring.questions import (
     KINDS,
     AnswerQuestion,
@@ -32,7 +32,7 @@ from assay.scoring.questions import (
     Verdict,
 )
 from assay.store.calibrations import save_calibration, write_calibrations
-from assay.store.judges import kappa_problem, panel_judge, rubric_judge
+from assay.store.judges import judge_info, kappa_problem, rubric_judge_info
 from assay.store.labels import FILE as LABELS
 from assay.store.runs import find_run
 from assay.suites.calibration.labels import (
@@ -90,14 +90,14 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
         self._path = CONSTRUCTED if self.options.labels == BUILT_IN else Path(self.options.labels)
         self._name = BUILT_IN if self.options.labels == BUILT_IN else self._path.stem
         setup = setup_of(self.options.judge_prompt, spec.judge, OFFLINE)
-        self._panel = Panel(spec.judge, spec.votes, params=spec.judge_kwargs, setup=setup)
+        self._judge = Judge(spec.judge, spec.votes, params=spec.judge_kwargs, setup=setup)
         self._rubric_judge = RubricJudge(spec.judge_kwargs)
-        self.roles = self._panel.roles
+        self.roles = self._judge.roles
         self.solver = EmitText()
         # The file is not read yet, so it is unknown which prompts are used. The id covers all of them.
-        prompts = [*map(self._panel.fingerprint, KINDS), self._rubric_judge.fingerprint]
-        judge = fingerprint([self._panel.name, prompts, self._panel.endpoint])
-        self.scorers = [CalibrationScorer(f"calibration@{judge}", self._panel, self._rubric_judge)]
+        prompts = [*map(self._judge.fingerprint, KINDS), self._rubric_judge.fingerprint]
+        judge = fingerprint([self._judge.name, prompts, self._judge.endpoint])
+        self.scorers = [CalibrationScorer(f"calibration@{judge}", self._judge, self._rubric_judge)]
 
     def ask_identity(self) -> dict[str, Any]:
         """Return nothing: the answers are in the file, and no model is called for them."""
@@ -142,7 +142,7 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
         return LabelFile(rows[:count], left_out, file.lists_without_rows)
 
     def _refuse_rubrics(self) -> None:
-        if self._panel.name == OFFLINE:
+        if self._judge.name == OFFLINE:
             raise UsageError("rubrics need a model as judge; pass one with --judge PROVIDER/NAME")
         if self.options.judge_prompt:
             raise UsageError("--judge-prompt is for answers, but the rows of the file have rubrics. Remove it.")
@@ -189,21 +189,21 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
         files = [write_calibrations(run.folder / "calibration.json", calibrations), disagreements]
         name = self._name
         entries = [
-            calibration_entry(name if len(kinds) == 1 else each.kind, name, self._judge(each), each)
+            calibration_entry(name if len(kinds) == 1 else each.kind, name, self._calibrated_judge(each), each)
             for each in calibrations
         ]
         problems = list(self._below_min_kappa(calibrations))
         report = Report(entries=entries, entry_word="labels", passed=not problems, why="; ".join(problems))
         return Outcome(report, files)
 
-    def _judge(self, calibration: Calibration) -> JudgeInfo:
+    def _calibrated_judge(self, calibration: Calibration) -> JudgeInfo:
         judge = self._judge_of(calibration.kind)
         return replace(judge, metrics=[calibration.kind], calibration=calibration, calibrated_here=True)
 
     def _judge_of(self, kind: str) -> JudgeInfo:
         if kind == RUBRIC:
-            return rubric_judge(self._panel.name, self._rubric_judge.fingerprint, [METRIC])
-        return panel_judge(self._panel, [METRIC], kind)
+            return rubric_judge_info(self._judge.name, self._rubric_judge.fingerprint, [METRIC])
+        return judge_info(self._judge, [METRIC], kind)
 
     def _calibration(self, tally: KindTally) -> Calibration:
         rows = [row for row in self._labels.rows if row.kind == tally.kind]
@@ -261,14 +261,14 @@ class CalibrationSuite(Suite[CalibrationOptions, LabelledRow]):
 
     def overview(self, rows: Any) -> Overview:
         """Return the planned calls of the judge, one per row and vote, for `--dry-run`."""
-        calls = 0 if self._panel.name == OFFLINE else rows.count * self._panel.votes
+        calls = 0 if self._judge.name == OFFLINE else rows.count * self._judge.votes
         texts = sum(len(_encode(row.question)) for row in self._labels.rows)
         judge = PlannedCalls(
             what="judge the rows",
-            model=self._panel.name,
+            model=self._judge.name,
             calls=calls,
             # About four characters per token, and about 300 tokens of instructions in each prompt.
-            input_tokens=(texts // 4 * self._panel.votes + 300 * calls) if calls else 0,
+            input_tokens=(texts // 4 * self._judge.votes + 300 * calls) if calls else 0,
         )
         facts = {"labels": self._path.name, "rows": f"{rows.count:,}"}
         left_out = self._labels.all_left_out
@@ -305,22 +305,22 @@ class CalibrationScorer(Scorer):
     For an answer that is 1 if the judge accepts it.
     """
 
-    def __init__(self, scorer_id: str, panel: Panel, rubric_judge: RubricJudge) -> None:
+    def __init__(self, scorer_id: str, judge: Judge, rubric_judge: RubricJudge) -> None:
         self.id = scorer_id
-        self._panel = panel
+        self._judge = judge
         self._rubric_judge = rubric_judge
 
-    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
+    async def score(self, given: ScorerInput, ctx: Context) -> list[Score]:
         """Call the judge. Raises ModelError if its endpoint does not answer."""
-        row: LabelledRow = view.case.gold
+        row: LabelledRow = given.case.gold
         question = row.question
         if isinstance(question, RubricText):
             judged = await self._rubric_judge.judge(
                 ctx.model("judge"), question.rubric, question.response, question.reference
             )
             value = None if judged.passed is None else float(judged.passed)
-            return [self._score(view, row, 0, value, judged.reason, {"target": question.rubric})]
-        verdict = await self._panel.verdict(question, ctx)
+            return [self._score(given, row, 0, value, judged.reason, {"target": question.rubric})]
+        verdict = await self._judge.verdict(question, ctx)
         scores = []
         for number in range(question.count):
             data: dict[str, Any] = {}
@@ -331,12 +331,12 @@ class CalibrationScorer(Scorer):
                 label = verdict.labels[number]
                 value = float(label == question.labels[0])
                 data |= {"label": label, "sure": confidence(question, verdict, number)}
-            scores.append(self._score(view, row, number, value, verdict.reason, data))
+            scores.append(self._score(given, row, number, value, verdict.reason, data))
         return scores
 
     def _score(
         self,
-        view: ScorerInput,
+        given: ScorerInput,
         row: LabelledRow,
         number: int,
         value: float | None,
@@ -344,14 +344,14 @@ class CalibrationScorer(Scorer):
         data: dict[str, Any],
     ) -> Score:
         return Score(
-            *view.case.head,
+            *given.case.head,
             self.id,
             METRIC,
             part=str(number + 1) if len(row.labels) > 1 else "",
             status="invalid" if value is None else "scored",
             value=value,
             reason=reason,
-            data={key: given for key, given in {"id": row.place, **data}.items() if given not in ("", None)},
+            data={key: item for key, item in {"id": row.place, **data}.items() if item not in ("", None)},
             expected=row.labels[number],
         )
 

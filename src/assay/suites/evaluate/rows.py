@@ -20,10 +20,10 @@ from typing import Any, Protocol, cast
 import msgspec
 
 from assay.core.errors import InputError, Problem, UsageError, similar_file, unknown, unreadable
-from assay.core.hashing import RepeatFinder, Twins, row_key
+from assay.core.row_keys import RepeatedKeys, UniqueKeys, row_key
 from assay.core.suite import Row
+from assay.files.json_objects import read_objects
 from assay.files.parquet import read_parquet
-from assay.files.records import read_records
 
 _encode = msgspec.json.Encoder().encode
 _encode_sorted = msgspec.json.Encoder(order="sorted").encode
@@ -47,11 +47,11 @@ class DataFrame(Protocol):
     def __len__(self) -> int: ...
 
 
-RowSource = Iterable[Mapping[str, Any]] | str | os.PathLike[str] | DataFrame
+SampleSource = Iterable[Mapping[str, Any]] | str | os.PathLike[str] | DataFrame
 """The types that `assay.evaluate` accepts as rows."""
 
 
-def read_rows(source: RowSource) -> tuple[list[dict[str, Any]], str]:
+def read_rows(source: SampleSource) -> tuple[list[dict[str, Any]], str]:
     """Return all rows as JSON objects, and their origin for messages: a path, or "rows".
 
     Raises InputError for values without a JSON form.
@@ -109,7 +109,7 @@ def _from_file(path: Path) -> Iterable[Mapping[str, Any]]:
     if suffix not in (".jsonl", ".json", ".ndjson"):
         raise UsageError(f"{path}: rows are read from .jsonl, .json, .csv, .tsv and .parquet files")
     problems: list[Problem] = []
-    rows = [record.value for record in read_records(path, problems, thing="row")]
+    rows = [record.value for record in read_objects(path, problems, thing="row")]
     if problems:
         raise InputError(problems)
     return rows
@@ -208,11 +208,11 @@ class EvaluateRows:
         self.facts: dict[str, Any] = {"columns": self.columns, "gold": list(self.gold_columns)}
         # The key identifies the inputs. Gold and the order of columns do not change it.
         keys = [row_key(_encode_sorted(self._without_gold(row))) for row in rows]
-        repeats = RepeatFinder()
+        repeats = RepeatedKeys()
         for key in keys:
             repeats.add(key)
-        twins = Twins(repeats.repeated())
-        self._keys = [twins.name(key) for key in keys]
+        unique_keys = UniqueKeys(repeats.keys())
+        self._keys = [unique_keys.of(key) for key in keys]
 
     def _without_gold(self, row: dict[str, Any]) -> dict[str, Any]:
         return {column: value for column, value in row.items() if column not in self.gold_columns}

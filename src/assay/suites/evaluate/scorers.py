@@ -37,10 +37,10 @@ from assay.core.protocols import Context, Scorer, ScorerInput
 from assay.core.types import Record, Score, ScoreStatus
 from assay.files.excerpt import cut_end
 from assay.language.patterns import PatternStopped, apart
+from assay.scoring.judge import OFFLINE, ROLE, Judge, answer_data, answer_value, judge_answer
 from assay.scoring.judges.rubric import RubricJudge
 from assay.scoring.metrics import MetricPlugin, find_metric
-from assay.scoring.panel import OFFLINE, ROLE, Panel, answer_data, answer_value, judge_answer
-from assay.store.judges import panel_judge, rubric_judge, with_calibration
+from assay.store.judges import judge_info, rubric_judge_info, with_calibration
 from assay.suites.evaluate.arguments import Arguments, scorer_arguments
 from assay.suites.evaluate.rows import EvaluateRows
 from assay.suites.evaluate.subjects import make_function_context
@@ -232,18 +232,18 @@ class EvaluateScorer(Scorer):
         """Return the scores of a case that failed. By default the case is left out of the metric."""
         return {self.name: Scored(None, "not_applicable", NO_ANSWER)}
 
-    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
+    async def score(self, given: ScorerInput, ctx: Context) -> list[Score]:
         """Return one score per metric. With repeats, it is the mean over the answers."""
-        number: int = view.case.gold
+        number: int = given.case.gold
         expected = self._target(number)
-        answers = [record.data for record in view.records if record.kind == "answer"]
+        answers = [record.data for record in given.records if record.kind == "answer"]
         repeats: list[Mapping[str, Scored]]
         if self.needs_target and expected is None:
             repeats = [{self.name: Scored(None, "not_applicable", "the row has no target")}]
-        elif view.end.status == "subject_error" or not answers:
+        elif given.end.status == "subject_error" or not answers:
             repeats = [self.without_answer()]
         else:
-            repeats = [await self.measure(answer, number, view.records, ctx) for answer in answers]
+            repeats = [await self.measure(answer, number, given.records, ctx) for answer in answers]
         # Runs with different rows have different scorer ids. `assay compare` pairs their scores if these are equal.
         gold = fingerprint([self._identity, self._rows.gold(number)])
         scores = []
@@ -251,7 +251,7 @@ class EvaluateScorer(Scorer):
             scored = _mean([repeat[name] for repeat in repeats if name in repeat])
             scores.append(
                 Score(
-                    *view.case.head,
+                    *given.case.head,
                     scorer=self.id,
                     metric=name,
                     status=scored.status,
@@ -434,15 +434,15 @@ class JudgeScorer(EvaluateScorer):
     def __init__(
         self,
         spec: AnswerJudge,
-        panel: Panel,
+        judge: Judge,
         rows: EvaluateRows,
         target: Callable[[int], Any],
         question: Callable[[int], str],
     ) -> None:
-        self._panel = panel
+        self._judge = judge
         self._question = question
-        self.info = with_calibration(panel_judge(panel, [spec.name]))
-        identity = [panel.fingerprint("answer"), panel.endpoint, spec.column, spec.question]
+        self.info = with_calibration(judge_info(judge, [spec.name]))
+        identity = [judge.fingerprint("answer"), judge.endpoint, spec.column, spec.question]
         super().__init__(spec.name, identity, rows, target)
 
     @property
@@ -451,7 +451,7 @@ class JudgeScorer(EvaluateScorer):
 
         With a changed judge prompt, only the requests that changed are sent again.
         """
-        return f"judge:{self._panel.reply_identity}"
+        return f"judge:{self._judge.reply_identity}"
 
     async def measure(self, answer: Any, number: int, records: Sequence[Record], ctx: Context) -> Mapping[str, Scored]:
         """Ask the judge. Raises ModelError if the judge does not answer."""
@@ -460,7 +460,7 @@ class JudgeScorer(EvaluateScorer):
         if not references:
             return {self.name: Scored(None, "not_applicable", "the row has no target")}
         text = answer if isinstance(answer, str) else msgspec.json.encode(answer).decode()
-        verdict = await judge_answer(self._panel, self._question(number), references, text, ctx)
+        verdict = await judge_answer(self._judge, self._question(number), references, text, ctx)
         status, value = answer_value(verdict)
         return {self.name: Scored(value, status, verdict.reason, answer_data(verdict) or None)}
 
@@ -474,21 +474,21 @@ class RubricScorer(EvaluateScorer):
 
     about = MetricAbout(right_wrong=True)
 
-    def __init__(self, spec: Rubric, panel: Panel, rows: EvaluateRows, target: Callable[[int], Any]) -> None:
-        if panel.name == OFFLINE:
+    def __init__(self, spec: Rubric, judge: Judge, rows: EvaluateRows, target: Callable[[int], Any]) -> None:
+        if judge.name == OFFLINE:
             raise UsageError("a rubric needs a model as its judge: judge='openai/NAME', not 'offline'")
-        self._rubric = RubricJudge(panel.params)
+        self._rubric = RubricJudge(judge.params)
         self._text = spec.text
         self._has_reference = bool(spec.column)
-        self._panel = panel
-        self.info = with_calibration(rubric_judge(panel.name, self._rubric.fingerprint, [spec.name]))
-        identity = [self._rubric.fingerprint, panel.name, panel.endpoint, spec.text, spec.column]
+        self._judge = judge
+        self.info = with_calibration(rubric_judge_info(judge.name, self._rubric.fingerprint, [spec.name]))
+        identity = [self._rubric.fingerprint, judge.name, judge.endpoint, spec.text, spec.column]
         super().__init__(spec.name, identity, rows, target)
 
     @property
     def call_stage(self) -> str:
         """The stage under which calls are logged. All scorers with the same judge model share it."""
-        return f"judge:{self._panel.reply_identity}"
+        return f"judge:{self._judge.reply_identity}"
 
     async def measure(self, answer: Any, number: int, records: Sequence[Record], ctx: Context) -> Mapping[str, Scored]:
         """Ask the judge. Raises ModelError if the judge does not answer."""

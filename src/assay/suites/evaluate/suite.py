@@ -21,12 +21,12 @@ from assay.core.hashing import fingerprint
 from assay.core.report import Report
 from assay.core.roles import Role
 from assay.core.spec import RunSpec, apply_limit
-from assay.core.suite import MAIN, CaseContent, Outcome, Results, Row, RunFacts, Suite, WorkerParts
+from assay.core.suite import MAIN, CaseContent, Outcome, Results, Row, RunFacts, Suite, WorkerSolver
 from assay.files.excerpt import cut_end
 from assay.files.plain_files import is_plain, read_plain
 from assay.files.write import write_whole
 from assay.language.templates import Template, TemplateProblem, names_in
-from assay.scoring.panel import ROLE, Panel, judge_name
+from assay.scoring.judge import ROLE, Judge, judge_name
 from assay.suites.evaluate.arguments import subject_arguments
 from assay.suites.evaluate.options import EvaluateOptions
 from assay.suites.evaluate.rows import QUESTION_COLUMNS, EvaluateRows
@@ -66,14 +66,14 @@ def build_on_worker(
     spec: RunSpec,
     columns: Sequence[str],
     gold: Sequence[str],
-    subjects: Mapping[str, SubjectParts],
+    subjects: Mapping[str, SubjectSpec],
     identity: dict[str, Any],
-) -> WorkerParts:
+) -> WorkerSolver:
     """Build the solver from its functions, which were sent along. The files they come from need not be here."""
     # A version, because without the files assay cannot compare the sources; and no judge, because nothing is scored.
     options = replace(spec.options, version="sent", target=list(gold), tags=[])
     suite = EvaluateSuite(replace(spec, options=options, judge=None, limit=None), [dict.fromkeys(columns)], subjects)
-    return WorkerParts(suite.solver, identity)
+    return WorkerSolver(suite.solver, identity)
 
 
 def _program_name() -> str:
@@ -82,7 +82,7 @@ def _program_name() -> str:
     return Path(file).name if isinstance(file, str) else ""
 
 
-class SubjectParts(Struct, frozen=True):
+class SubjectSpec(Struct, frozen=True):
     """The arguments of `assay.evaluate` for one subject: a function `answer`, or a model and its prompt."""
 
     answer: Callable[..., Any] | None = None
@@ -101,13 +101,13 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         self,
         spec: RunSpec,
         rows: Sequence[dict[str, Any]] = (),
-        subjects: Mapping[str, SubjectParts] | None = None,
+        subjects: Mapping[str, SubjectSpec] | None = None,
         score: Sequence[ScorerLike] = (),
     ) -> None:
         super().__init__(spec)
         if not subjects:
             raise UsageError(_FROM_PYTHON)
-        self._parts = subjects
+        self._subject_specs = subjects
         gold = list(dict.fromkeys([*self.options.target, *gold_columns(score)]))
         self._rows = EvaluateRows(
             rows[: apply_limit(spec.limit, len(rows))], gold, self.options.name, self.options.target
@@ -117,11 +117,11 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
                 raise UsageError(f"tags: the rows have no column {column!r}")
         self._notices: list[str] = []
         self._identities: dict[str, Any] = {}
-        self._panel = self._judge_panel(score)
+        self._judge = self._named_judge(score)
         self.roles = self._model_roles(subjects)
-        if self._panel is not None:
-            self.roles |= self._panel.roles
-        self._subjects = {name: self._subject(name, parts) for name, parts in subjects.items()}
+        if self._judge is not None:
+            self.roles |= self._judge.roles
+        self._subjects = {name: self._subject(name, given) for name, given in subjects.items()}
         self.solver = EvaluateSolver(self._subjects, self.options.repeats)
         self._scorers = self._build_scorers(score)
         self.scorers = self._scorers
@@ -129,14 +129,14 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
 
     # Subjects
 
-    def _model_roles(self, subjects: Mapping[str, SubjectParts]) -> dict[str, Role]:
+    def _model_roles(self, subjects: Mapping[str, SubjectSpec]) -> dict[str, Role]:
         """Return the models by role. If all subjects use the same model, its role is `main`.
 
         Otherwise each role has the name of its subject.
         """
         if ROLE in subjects:
             raise UsageError(f"a subject cannot be called {ROLE!r}: that is the name of the judge's role")
-        models = {name: parts.model for name, parts in subjects.items() if parts.model is not None}
+        models = {name: given.model for name, given in subjects.items() if given.model is not None}
         roles = {}
         for name, model in models.items():
             text = model if isinstance(model, str) else f"python/{describe_callable(model)}"
@@ -145,34 +145,34 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         return roles
 
     @staticmethod
-    def _role_of(name: str, subjects: Mapping[str, SubjectParts]) -> str:
-        several = any(parts.model != subjects[name].model for parts in subjects.values())
+    def _role_of(name: str, subjects: Mapping[str, SubjectSpec]) -> str:
+        several = any(given.model != subjects[name].model for given in subjects.values())
         return name if several else MAIN
 
     def role_name(self, subject: str) -> str:
         """Return the role of the model that a subject uses."""
         return self._role_names[subject]
 
-    def _subject(self, name: str, parts: SubjectParts) -> Subject:
+    def _subject(self, name: str, given: SubjectSpec) -> Subject:
         rows, gold = self._rows, self._rows.gold_columns
-        if parts.answer is not None:
-            if parts.prompt is not None:
+        if given.answer is not None:
+            if given.prompt is not None:
                 raise UsageError("answer= is a function that builds its own prompts: remove prompt=")
-            arguments = subject_arguments(parts.answer, rows.columns, gold, "answer=")
-            if arguments.takes("ctx") and parts.model is None and not self.roles:
+            arguments = subject_arguments(given.answer, rows.columns, gold, "answer=")
+            if arguments.takes("ctx") and given.model is None and not self.roles:
                 # Without this notice, the mistake would show only when ctx.ask() fails in the first case.
-                self._notices.append(f"{describe_callable(parts.answer)}() takes ctx, but no model= is named to ask")
-            self._identities[name] = self.identity_of(parts.answer, "answer=")
+                self._notices.append(f"{describe_callable(given.answer)}() takes ctx, but no model= is named to ask")
+            self._identities[name] = self.identity_of(given.answer, "answer=")
             return FunctionSubject(
-                parts.answer,
+                given.answer,
                 arguments,
                 role=self._role_names[name],
                 timeout=self.spec.timeout,
-                name=describe_callable(parts.answer),
+                name=describe_callable(given.answer),
             )
-        if parts.model is None:
+        if given.model is None:
             raise UsageError("nothing is evaluated: pass answer=FUNCTION, or model=NAME with prompt=TEMPLATE")
-        prompt = self._default_prompt() if parts.prompt is None else parts.prompt
+        prompt = self._default_prompt() if given.prompt is None else given.prompt
         if callable(prompt):
             arguments = subject_arguments(prompt, rows.columns, gold, "prompt=")
             self._identities[name] = self.identity_of(prompt, "prompt=")
@@ -244,13 +244,13 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
 
     # Scorers
 
-    def _judge_panel(self, score: Sequence[ScorerLike]) -> Panel | None:
+    def _named_judge(self, score: Sequence[ScorerLike]) -> Judge | None:
         uses_judge = any(each == "judge" or isinstance(each, (AnswerJudge, Rubric)) for each in score)
         own = [each for each in score if callable(each) or isinstance(each, OwnScorer)]
         if self.spec.judge:
             if not uses_judge and not own:
                 raise UsageError("judge= is named but no scorer asks it; add 'judge' or assay.rubric(...) to score")
-            return Panel(judge_name(self.spec.judge), self.spec.votes, params=self.spec.judge_kwargs)
+            return Judge(judge_name(self.spec.judge), self.spec.votes, params=self.spec.judge_kwargs)
         if uses_judge:
             raise UsageError("a scorer asks a judge; name it: judge='openai/NAME', or judge='offline' for fixed rules")
         return None
@@ -277,12 +277,12 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
             find_text_metric(each.metric)  # reports a mistyped metric before a missing column
             return MetricScorer(each, rows, self._target_of(each.column, each.name))
         if isinstance(each, AnswerJudge):
-            assert self._panel is not None
-            return JudgeScorer(each, self._panel, rows, self._target_of(each.column, "judge"), self._question_of(each))
+            assert self._judge is not None
+            return JudgeScorer(each, self._judge, rows, self._target_of(each.column, "judge"), self._question_of(each))
         if isinstance(each, Rubric):
-            assert self._panel is not None
+            assert self._judge is not None
             target = self._target_of(each.column, "rubric") if each.column else lambda _number: None
-            return RubricScorer(each, self._panel, rows, target)
+            return RubricScorer(each, self._judge, rows, target)
         if not isinstance(each, OwnScorer):
             if not callable(each):
                 raise UsageError(f"score= takes functions, names and scorers of assay, not {type(each).__name__}")
@@ -342,14 +342,14 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         tags = [self._tags_of(row.data) for row in self._rows.iterate()] if self.options.tags else []
         return fingerprint([*keys, *tags])
 
-    def recipe(self) -> Callable[[], WorkerParts]:
+    def recipe(self) -> Callable[[], WorkerSolver]:
         """Return a function that builds the solver on a worker, from the functions and the names of the columns."""
         return partial(
             build_on_worker,
             self.spec,
             self._rows.columns,
             self._rows.gold_columns,
-            self._parts,
+            self._subject_specs,
             self.ask_identity(),
         )
 

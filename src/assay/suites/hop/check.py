@@ -15,6 +15,7 @@ from assay.core.file_check import FileCheck, contents
 from assay.files import jsonl
 from assay.files.bounds import read_file
 from assay.files.yaml_files import YAML_SUFFIXES, load_yaml
+from assay.suites.hop.batch_lines import is_meta, is_observer_line, is_pair, normalize_input
 from assay.suites.hop.contract import (
     MARKDOWN,
     YAML_NAMES,
@@ -22,9 +23,8 @@ from assay.suites.hop.contract import (
     find_contract,
     read_contract,
 )
-from assay.suites.hop.files import contract_beside
-from assay.suites.hop.metainfo import read_metainfo
-from assay.suites.hop.records import is_meta, is_observer_line, is_pair, normalize_input
+from assay.suites.hop.contract_markdown import read_metainfo
+from assay.suites.hop.result_folder import contract_beside
 from assay.suites.hop.rows import read_rows
 from assay.suites.hop.settings import NAMES, settings_problems
 from assay.suites.hop.target import CODE, HOPLET, TEST_CASES

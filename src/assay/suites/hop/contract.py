@@ -1,6 +1,6 @@
 """A Hoplet's contract: the inputs of its function, and how each output field is aggregated and compared.
 
-It is in `metainfo.md` (see `metainfo.py`), or in a YAML file in the same folder:
+It is in `metainfo.md` (see `contract_markdown.py`), or in a YAML file in the same folder:
 
     name: Verify
     inputs: {claim: string, context: string?}
@@ -24,8 +24,8 @@ from assay.files.bounds import refuse_special_file
 from assay.files.schema import KeyPath, convert, refuse
 from assay.files.yaml_files import YamlFile, load_yaml
 from assay.language.json_compare import same
+from assay.suites.hop.contract_markdown import markdown_contract
 from assay.suites.hop.field_types import TYPE_ALIASES, TYPES, fits
-from assay.suites.hop.metainfo import markdown_contract
 
 MARKDOWN = "metainfo.md"
 YAML_NAMES = ("contract.yaml", "contract.yml", "metainfo.yaml", "metainfo.yml")

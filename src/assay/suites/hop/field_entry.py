@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.core.errors import similar_names, unknown
+from assay.suites.hop.contract_words import NO, NO_MARKS, NONE, YES, YES_MARKS
 from assay.suites.hop.field_types import (
     TYPES,
     TypeText,
@@ -23,7 +24,6 @@ from assay.suites.hop.field_types import (
     parse_type,
     plain_text,
 )
-from assay.suites.hop.metainfo_words import NO, NO_MARKS, NONE, YES, YES_MARKS
 
 _NAME = re.compile(r"[^\s,，、/|<>{}()（）:：\"'=*]+")
 _PART = re.compile(r"([^\s.\[]+)(\[[^\]]*\]|\.)")

@@ -17,8 +17,8 @@ import re
 from collections.abc import Iterator
 
 from assay.core.errors import similar_names
+from assay.suites.hop.contract_words import NO, OPTIONAL, REQUIRED, YES, column_of
 from assay.suites.hop.field_types import parse_type, plain_text
-from assay.suites.hop.metainfo_words import NO, OPTIONAL, REQUIRED, YES, column_of
 
 # Full-width marks, each replaced by one character, so that places in the text stay the same.
 _WIDE = str.maketrans("（）【】［］：，；。", "()[][]:,;.")

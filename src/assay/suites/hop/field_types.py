@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from assay.core.errors import similar_names
-from assay.suites.hop.metainfo_words import OPTIONAL, REQUIRED
+from assay.suites.hop.contract_words import OPTIONAL, REQUIRED
 
 TYPES = ("int", "float", "bool", "string", "array", "object", "any")
 TYPE_ALIASES = {

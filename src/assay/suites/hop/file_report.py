@@ -24,14 +24,14 @@ from assay.core.errors import UsageError, unknown
 from assay.core.report import Report, Table
 from assay.files import jsonl
 from assay.scoring.statistics import percentiles
-from assay.suites.hop.analysis import NO_PROFILE, Analysis
+from assay.suites.hop.batch_lines import VIEW_SUFFIX, expectations, function_fields, is_meta, is_observer_line
 from assay.suites.hop.contract import Contract
-from assay.suites.hop.files import contract_of, file_result, results_folder, store_of
 from assay.suites.hop.observer_log import FILE_NAME, ObserverLog
-from assay.suites.hop.records import VIEW_SUFFIX, expectations, function_fields, is_meta, is_observer_line
+from assay.suites.hop.result_folder import contract_of, file_result, results_folder, store_of
 from assay.suites.hop.scorer import check_row
 from assay.suites.hop.store import FieldStats
 from assay.suites.hop.store.audit import Audit, read_audit, read_json
+from assay.suites.hop.tally import NO_PROFILE, HopTally
 from assay.suites.hop.target import find_task, task_names
 
 _TIME_IN_NAME = re.compile(r"_(\d{8}_\d{6})(?:_view)?$")
@@ -87,7 +87,7 @@ class _ReportBuilder:
         self._starts: list[float] = []  # of all result files, to divide the observer's log among them
         self._known: list[str] = []  # profiles of all result files
         self._rows: dict[str, Counter[str]] = {}  # by profile: the rows of each file
-        self._analysis = Analysis(self._contract.outputs)
+        self._tally = HopTally(self._contract.outputs)
 
     def read(self, *, all_files: bool) -> None:
         """Choose the files and count their rows."""
@@ -104,11 +104,11 @@ class _ReportBuilder:
                     self._known += names
                     self._starts.append(_started(file)[0])
                     with_results.append((file, names))
-            twins = {f"{file.stem}{VIEW_SUFFIX}" for file, _ in with_results}
+            view_stems = {f"{file.stem}{VIEW_SUFFIX}" for file, _ in with_results}
             chosen = [
                 file
                 for file, names in with_results
-                if file.stem not in twins and (not self._profiles or set(names) & set(self._profiles))
+                if file.stem not in view_stems and (not self._profiles or set(names) & set(self._profiles))
             ]
             chosen = chosen if all_files else chosen[:1]
             self._files += chosen
@@ -118,10 +118,10 @@ class _ReportBuilder:
                 raise UsageError(unknown("profile", name, list(dict.fromkeys(self._known))))
         for file in self._files:
             self._read_file(file)
-        if not self._analysis.profiles:
+        if not self._tally.profiles:
             raise UsageError(f"{', '.join(map(str, self._paths))} has no result rows")
         for name in self._profiles:
-            if name not in self._analysis.profiles:
+            if name not in self._tally.profiles:
                 counted = ", ".join(file.name for file in self._files)
                 raise UsageError(f"{counted} has no rows of the profile {name!r}; --all counts older files too")
 
@@ -176,13 +176,13 @@ class _ReportBuilder:
             result = replace(result, seconds=call.seconds, steps=call.steps or result.steps)
         expected = expectations(audit.row, tuple(contract.inputs))
         outputs = None if audit.failed else audit.fields
-        self._analysis.add(result, check_row(expected, outputs, contract.outputs))
+        self._tally.add(result, check_row(expected, outputs, contract.outputs))
         return call is not None
 
     def result(self) -> FileReport:
         """Return the report, with the statistics of the fields and the files of every profile."""
         store = store_of(self._files[0].parent, self._contract, self._files)
-        report = replace(self._analysis.report(), differences=self._analysis.differences())
+        report = replace(self._tally.report(), differences=self._tally.differences())
         stats = {}
         for entry in report.entries:
             profile, no_profile = (None, True) if entry.name == NO_PROFILE else (entry.name, False)

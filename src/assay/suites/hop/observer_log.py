@@ -20,7 +20,7 @@ from msgspec import Struct
 
 from assay.core.errors import InputError
 from assay.files.foreign_json import decode_json, json_lines
-from assay.suites.hop.records import is_observer_line
+from assay.suites.hop.batch_lines import is_observer_line
 
 FILE_NAME = "observer.jsonl"
 # A result file has whole seconds, and assay moves the time of a run ahead if another one has it.

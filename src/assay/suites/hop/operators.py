@@ -1,7 +1,7 @@
 """Runs one operator: ask the model, read the reply, verify it, and ask again with feedback if it was rejected.
 
 Retries happen on two levels. The run's model client retries a failed request (`--retries`). This module
-retries a rejected reply, with at most `hop_retry` attempts in total. A request that failed after all its
+retries a rejected reply, with at most `hop_retry` answers in total. A request that failed after all its
 retries ends the operator.
 """
 
@@ -60,52 +60,54 @@ class OperatorOutcome(NamedTuple):
         return metadata
 
 
-class _Attempt(NamedTuple):
+class _VerifiedAnswer(NamedTuple):
     verification: Verification
     result: Any
-    answer: str
+    text: str
 
 
 async def run_operation(operation: Operation, ask: Ask, ask_verifier: Ask, hop_retry: int) -> OperatorOutcome:
     """Run an operator, at most `hop_retry` times and at least once.
 
-    Stops at the first OK. Otherwise the last attempt counts: UNCERTAIN and LACK_OF_INFO are kept, any other
+    Stops at the first OK. Otherwise the last answer counts: UNCERTAIN and LACK_OF_INFO are kept, any other
     status becomes FAIL.
     """
     rejected: list[RejectedAnswer] = []
-    attempts = max(1, hop_retry)
+    most_answers = max(1, hop_retry)
     try:
         while True:
-            attempt = await _attempt(operation, ask, ask_verifier, rejected)
-            status, reason, error = attempt.verification
+            answer = await _verified_answer(operation, ask, ask_verifier, rejected)
+            status, reason, error = answer.verification
             # An exception in the user's own verifier would be raised again, so it is not retried.
-            if status == OK or error or len(rejected) + 1 == attempts:
+            if status == OK or error or len(rejected) + 1 == most_answers:
                 break
-            rejected.append(RejectedAnswer(attempt.answer, reason))
+            rejected.append(RejectedAnswer(answer.text, reason))
     except ModelError as model_error:
         text = f"[{CALL_ERROR}] {model_error.failure.kind}: {model_error.failure.message}"
         return OperatorOutcome(FAIL, text, len(rejected), text, CALL_ERROR)
     if status == OK:
-        return OperatorOutcome(OK, attempt.result, len(rejected))
+        return OperatorOutcome(OK, answer.result, len(rejected))
     if status == UNCERTAIN:
-        return OperatorOutcome(UNCERTAIN, attempt.result, len(rejected), reason)
+        return OperatorOutcome(UNCERTAIN, answer.result, len(rejected), reason)
     # There is no result, so the function receives the reason in its place.
     status = LACK_OF_INFO if status == LACK_OF_INFO else FAIL
     return OperatorOutcome(status, reason, len(rejected), reason, error)
 
 
-async def _attempt(operation: Operation, ask: Ask, ask_verifier: Ask, rejected: list[RejectedAnswer]) -> _Attempt:
+async def _verified_answer(
+    operation: Operation, ask: Ask, ask_verifier: Ask, rejected: list[RejectedAnswer]
+) -> _VerifiedAnswer:
     messages = build_messages(operation.prompt, operation.text, operation.values, rejected)
     text = await ask(messages, operation.schema)
     try:
         reply = read_reply(text, operation.form)
         if reply.missing is not None:
-            return _Attempt(Verification(LACK_OF_INFO, reply.missing), None, text)
+            return _VerifiedAnswer(Verification(LACK_OF_INFO, reply.missing), None, text)
         result = operation.check(reply.result)
     except UnreadableReply as error:
-        return _Attempt(Verification(FAIL, str(error)), None, cut_end(text, _MAX_UNREADABLE))
+        return _VerifiedAnswer(Verification(FAIL, str(error)), None, cut_end(text, _MAX_UNREADABLE))
     verification = verify_format(result)
     if verification.status == OK and operation.verifier is not None:
         claim = Claim(operation.claim_text or operation.text, result, operation.task, operation.context)
         verification = await operation.verifier(claim, ask_verifier)
-    return _Attempt(verification, result, as_text(result))
+    return _VerifiedAnswer(verification, result, as_text(result))

@@ -18,14 +18,14 @@ import msgspec
 from msgspec import Struct
 
 from assay.core.errors import InputError, Problem, similar_names, unreadable
-from assay.core.hashing import row_key
+from assay.core.row_keys import row_key
 from assay.core.suite import Row
 from assay.files import jsonl
 from assay.files.excerpt import cut_end
 from assay.files.schema import refuse
+from assay.suites.hop.batch_lines import is_meta, is_observer_line, is_pair, is_result_key, split_record, unwrap
 from assay.suites.hop.contract import Contract, OutputField, parse_bool
 from assay.suites.hop.field_types import fits
-from assay.suites.hop.records import is_meta, is_observer_line, is_pair, is_result_key, split_record, unwrap
 
 UNTAGGED = "(untagged)"
 DIFFICULTIES = ("easy", "medium", "hard")

@@ -69,16 +69,16 @@ class HopScorer(Scorer):
         self.on_result: Callable[[ScorerInput, Audit, str | None], object] | None = None
         """Called with each row that has ended, and its result as text."""
 
-    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
-        return self.score_at_once(view)
+    async def score(self, given: ScorerInput, ctx: Context) -> list[Score]:
+        return self.score_at_once(given)
 
-    def score_at_once(self, view: ScorerInput) -> list[Score]:
-        case = view.case
+    def score_at_once(self, given: ScorerInput) -> list[Score]:
+        case = given.case
         row = case.gold
-        text = result_text(view.records)
-        audit = audit_case(view.end, text)
+        text = result_text(given.records)
+        audit = audit_case(given.end, text)
         if self.on_result is not None:
-            self.on_result(view, audit, text)
+            self.on_result(given, audit, text)
         verdict = check_row(row.expected, None if audit.failed else audit.fields, self._fields)
         return [row_score(case.head, self.id, row, audit, verdict)]
 

@@ -35,17 +35,16 @@ from assay.core.suite import (
     Rows,
     RunFacts,
     Suite,
-    WorkerParts,
+    WorkerSolver,
 )
 from assay.core.suite_pages import Section
 from assay.files.redact import Redactor, secrets_of
 from assay.suites.hop import messages
-from assay.suites.hop.analysis import Analysis, case_result
+from assay.suites.hop.batch_lines import RESULT_KEYS, result_file_name
 from assay.suites.hop.file_report import report_on_files
-from assay.suites.hop.files import PartialFile, ResultFile, meta_record
 from assay.suites.hop.options import HopOptions
-from assay.suites.hop.records import RESULT_KEYS, result_file_name
 from assay.suites.hop.remote_log import write_case
+from assay.suites.hop.result_file import PartialFile, ResultFile, meta_line
 from assay.suites.hop.rows import HopRow, HopRows, RowFile, read_rows
 from assay.suites.hop.scorer import HopScorer
 from assay.suites.hop.session import ModelSide
@@ -57,6 +56,7 @@ from assay.suites.hop.settings import (
     load_settings,
 )
 from assay.suites.hop.solver import HopInputs, HopSolver, ProfileModels
+from assay.suites.hop.tally import HopTally, case_result
 from assay.suites.hop.target import Target, find_data, find_target, find_task
 from assay.suites.hop.trace import HopletObserver
 from assay.usercode.modules import USER_MODULE
@@ -201,7 +201,7 @@ class HopSuite(Suite[HopOptions, HopRow]):
 
     # On workers of another machine.
 
-    def recipe(self) -> Callable[[], WorkerParts]:
+    def recipe(self) -> Callable[[], WorkerSolver]:
         """Return a function that builds the solver on a worker, without the observer's log."""
         return partial(build_on_worker, self.spec, self._feedback)
 
@@ -284,7 +284,7 @@ class HopSuite(Suite[HopOptions, HopRow]):
     def prepare(self, run: RunFacts) -> None:
         """Open the file that has the rows of a batch while it runs, unless the batch has its result file already."""
         path = self._result_path(run)
-        metas = [meta_record(profile, *self._llms(profile), run.started) for profile in self._profiles]
+        metas = [meta_line(profile, *self._llms(profile), run.started) for profile in self._profiles]
         self._partial = PartialFile(path, metas, self.options.wrapper, self._redactor)
         if not path.exists():
             self._scorer.on_result = self._partial.add
@@ -307,7 +307,7 @@ class HopSuite(Suite[HopOptions, HopRow]):
         path = self._result_path(run)
         path.parent.mkdir(parents=True, exist_ok=True)
         file = ResultFile(path, self.options.wrapper, run.started)
-        analysis = Analysis(self._fields)
+        tally = HopTally(self._fields)
         for profile in self._profiles:
             file.meta(profile, *self._llms(profile))
             cases = results.of(profile)
@@ -316,14 +316,14 @@ class HopSuite(Suite[HopOptions, HopRow]):
                     case_result(case.end, case.records, case.row.data, case.subject, case.index) for case in group
                 ]
                 for case, answer in zip(group, answers, strict=True):
-                    analysis.add(answer, self._scorer.verdict(case.row.data, case.scores))
+                    tally.add(answer, self._scorer.verdict(case.row.data, case.scores))
                 for case, answer in zip(group, answers, strict=True):
                     file.row(case.row.data, answer)
         file.close()
         if self._partial is not None:
             self._partial.remove()
         self._observer.close()
-        report = analysis.report()
+        report = tally.report()
         if lost := self._observer.lost:
             # The results do not depend on the observer's log, so lost records are only a notice.
             records = f"{lost:,} record{'s' if lost > 1 else ''} of the observer"
@@ -354,10 +354,10 @@ class HopSuite(Suite[HopOptions, HopRow]):
     # Files without a run.
 
 
-def build_on_worker(spec: RunSpec, feedback: Sequence[str]) -> WorkerParts:
+def build_on_worker(spec: RunSpec, feedback: Sequence[str]) -> WorkerSolver:
     """Build the solver on a worker. The driver writes the observer's log from the records."""
     suite = HopSuite(spec, feedback=feedback, observer=HopletObserver(Path(os.devnull), ""))
-    return WorkerParts(suite.solver, suite.ask_identity())
+    return WorkerSolver(suite.solver, suite.ask_identity())
 
 
 def _llm_identity(llm: LlmSettings) -> dict[str, Any]:

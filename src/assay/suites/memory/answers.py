@@ -160,7 +160,7 @@ def _find_citation(citation: Any, hits: Sequence[SearchHit], *, quotes: bool) ->
 
 
 class PendingAnswers:
-    """The answers of one attempt at a case. Their calls run while the memory stores more messages."""
+    """The answers of one try of a case. Their calls run while the memory stores more messages."""
 
     def __init__(self) -> None:
         self._tasks: list[asyncio.Task[None]] = []

@@ -16,7 +16,7 @@ from assay.core.errors import CaseFailed
 from assay.core.memory import Message, Query
 from assay.core.protocols import Context, Solver
 from assay.core.types import Record
-from assay.core.usage import StageUsage, add_usage
+from assay.core.usage import PurposeUsage, add_usage
 from assay.suites.memory.answer_prompt import MemoryPrompt, plain_prompt
 from assay.suites.memory.answers import MemoryAnswer, PendingAnswers, answer_question
 from assay.suites.memory.memory_set import MemorySet
@@ -96,7 +96,7 @@ class InsertRecord(Struct, frozen=True):
     """
 
     insert_seconds: list[float]
-    usage: dict[str, StageUsage] = {}
+    usage: dict[str, PurposeUsage] = {}
     size: MemorySize | None = None
     """The size of the memory after the conversation. None in runs of older versions."""
 

@@ -1,6 +1,6 @@
 """Tables about all memories of a run: score against cost, and the spread of repeated buildings.
 
-report.tables = memory_tables(memory_costs(report, "f1", groups, stages))
+report.tables = memory_tables(memory_costs(report, "f1", groups, by_purpose))
 """
 
 from __future__ import annotations
@@ -12,41 +12,45 @@ from msgspec import Struct
 
 from assay.core.no_answer import is_measured
 from assay.core.report import Cell, Metric, Report, Table
-from assay.core.usage import ANSWER, BUILD, RETRIEVE, STAGES
-from assay.scoring.stage_table import StageNumbers
+from assay.core.usage import ANSWER, BUILD, RETRIEVE
+from assay.scoring.purpose_table import PurposeNumbers
 
 
 class MemoryCost(Struct, frozen=True, kw_only=True):
-    """One memory of a run: its headline score and what its stages cost. Repeats of a memory share `group`."""
+    """One memory of a run: its headline score and its cost by purpose. Repeats of a memory share `group`."""
 
     title: str
     group: str
     score: Metric | None
-    stages: dict[str, StageNumbers]
+    by_purpose: dict[str, PurposeNumbers]
     reference: bool = False
 
     @property
     def tokens(self) -> int | None:
         """All tokens of building, searching and answering; None if no endpoint reported any."""
         counts = [
-            (stage.input_tokens or 0) + (stage.output_tokens or 0)
-            for name, stage in self.stages.items()
-            if name in (BUILD, RETRIEVE, ANSWER) and stage.input_tokens is not None
+            (numbers.input_tokens or 0) + (numbers.output_tokens or 0)
+            for purpose, numbers in self.by_purpose.items()
+            if purpose in (BUILD, RETRIEVE, ANSWER) and numbers.input_tokens is not None
         ]
         return sum(counts) if counts else None
 
     @property
     def context_tokens(self) -> float | None:
         """Mean tokens of the prompt of an answer: the question, the instructions and what the memory found."""
-        stage = self.stages.get(ANSWER)
-        if stage is None or stage.input_tokens is None or stage.calls == stage.failed:
+        numbers = self.by_purpose.get(ANSWER)
+        if numbers is None or numbers.input_tokens is None or numbers.calls == numbers.failed:
             return None
-        return stage.input_tokens / (stage.calls - stage.failed)
+        return numbers.input_tokens / (numbers.calls - numbers.failed)
 
     @property
     def cost(self) -> float | None:
-        """The price of all stages, the judge apart, in US dollars. None if no call has a price."""
-        prices = [stage.cost for name, stage in self.stages.items() if name in STAGES[:3] and stage.cost is not None]
+        """The price of building, searching and answering, in US dollars. None if no call has a price."""
+        prices = [
+            numbers.cost
+            for purpose, numbers in self.by_purpose.items()
+            if purpose in (BUILD, RETRIEVE, ANSWER) and numbers.cost is not None
+        ]
         return sum(prices) if any(prices) else None
 
 
@@ -54,9 +58,9 @@ def memory_costs(
     report: Report,
     headline: str | None,
     groups: Mapping[str, str],
-    stages: Mapping[str, dict[str, StageNumbers]],
+    by_purpose: Mapping[str, dict[str, PurposeNumbers]],
 ) -> list[MemoryCost]:
-    """Return the memories of a report. `groups` and `stages` are by the name of the entry.
+    """Return the memories of a report. `groups` and `by_purpose` are by the name of the entry.
 
     A memory without any answer has no score: the metric would be 0, see `core/no_answer.py`.
     """
@@ -68,7 +72,7 @@ def memory_costs(
                 title=entry.title,
                 group=groups.get(entry.name, entry.name),
                 score=entry.metric(headline) if headline is not None and measured else None,
-                stages=stages.get(entry.name, {}),
+                by_purpose=by_purpose.get(entry.name, {}),
                 reference=entry.reference,
             )
         )
@@ -96,7 +100,7 @@ def _cost_table(memories: Sequence[MemoryCost]) -> list[Table]:
     ]
     rows: list[list[Cell]] = []
     for each in memories:
-        build, retrieve = each.stages.get(BUILD, StageNumbers()), each.stages.get(RETRIEVE, StageNumbers())
+        build, retrieve = each.by_purpose.get(BUILD, PurposeNumbers()), each.by_purpose.get(RETRIEVE, PurposeNumbers())
         build_tokens = None
         if build.input_tokens is not None:
             build_tokens = build.input_tokens + (build.output_tokens or 0)

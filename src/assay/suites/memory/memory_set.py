@@ -85,7 +85,7 @@ class MemorySet:
     async def open(self, name: str, ctx: Context) -> AsyncIterator[TimedMemory]:
         """Make an empty memory for a case. Its folder is deleted afterwards.
 
-        A later attempt at the case builds the memory again. Its model calls are replayed from the journal.
+        A later try of the case builds the memory again. Its model calls are replayed from the journal.
         """
         setting = self._settings[name]
         memory = TimedMemory(

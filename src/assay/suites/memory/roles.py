@@ -1,4 +1,4 @@
-"""The models of a memory evaluation by purpose: one builds the memory, one answers from it, one embeds texts."""
+"""The models of a memory suite by purpose: one builds the memory, one answers from it, one embeds texts."""
 
 from __future__ import annotations
 

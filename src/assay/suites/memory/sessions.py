@@ -22,7 +22,7 @@ from assay.suites.memory.search import Search, search_once
 from assay.suites.memory.snapshots import MemorySnapshot, SessionChanges, diff_snapshots
 from assay.suites.memory.timed_memory import TimedMemory
 
-# Kinds of records. `used` has what the calls of a sample cost, by stage.
+# Kinds of records. `used` has what the calls of a sample cost, by purpose.
 SESSION, ANSWER, USED = "session", "answer", "used"
 
 
@@ -78,7 +78,7 @@ class SessionsSolver(Solver):
 
 
 class _SampleRun:
-    """One attempt at a sample: the memory, its items after the last session, and the pending answers."""
+    """One try of a sample: the memory, its items after the last session, and the pending answers."""
 
     def __init__(self, solver: SessionsSolver, name: str, memory: TimedMemory, ctx: Context) -> None:
         self._solver = solver

@@ -1,4 +1,4 @@
-"""Calls the memory of a case with timing and a time limit, and counts its model calls by stage.
+"""Calls the memory of a case with timing and a time limit, and counts its model calls by purpose.
 
     async with memories.open("bm25", ctx) as memory:       # see memory_set.py
         seconds = await memory.add(messages)
@@ -20,7 +20,7 @@ from assay.core.memory import AboutMemory, Memory, MemoryItem, Message, Query, S
 from assay.core.protocols import Asker
 from assay.core.threads import DaemonPool
 from assay.core.types import CallTime, Failure
-from assay.core.usage import BUILD, RETRIEVE, StageUsage, add_usage
+from assay.core.usage import BUILD, RETRIEVE, PurposeUsage, add_usage
 from assay.files.excerpt import cut_end
 from assay.suites.memory.json_values import check_json
 from assay.suites.memory.operation_time import call_correction, timed, timed_coroutine
@@ -57,31 +57,31 @@ class TimedMemory:
         self._ignores_k = about.bundle or about.needs_evidence
         self._pool = pool
         self._timeout = timeout
-        self._stage = BUILD
+        self._purpose = BUILD
         self._askers: list[Asker] = []
         self._call_times: list[CallTime] = []
         self.memory: Memory
 
     def use(self, asker: Asker) -> Asker:
-        """Return the model, after noting that this memory calls it. Its calls are then counted by stage."""
+        """Return the model, after noting that this memory calls it. Its calls are then counted by purpose."""
         if not any(each is asker for each in self._askers):
             self._askers.append(asker)
-            asker.purpose = self._stage
+            asker.purpose = self._purpose
             asker.call_times = self._call_times
         return asker
 
     @property
-    def usage(self) -> dict[str, StageUsage]:
-        """What the model calls of this memory cost, by stage."""
-        total: dict[str, StageUsage] = {}
+    def usage(self) -> dict[str, PurposeUsage]:
+        """What the model calls of this memory cost, by purpose."""
+        total: dict[str, PurposeUsage] = {}
         for asker in self._askers:
             add_usage(total, asker.usage)
         return total
 
-    def _enter(self, stage: str) -> None:
-        self._stage = stage
+    def _enter(self, purpose: str) -> None:
+        self._purpose = purpose
         for asker in self._askers:
-            asker.purpose = stage
+            asker.purpose = purpose
 
     async def add(self, messages: Sequence[Message]) -> float:
         """Insert messages and return the seconds it took."""

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.file_check import NOT_RUN, CheckOptions, FileCheck, contents, did_you_mean, nearest
-from assay.files.records import FileRecord
+from assay.files.json_objects import FileObject
 from assay.files.schema import ValueSource
 from assay.files.write import path_from_here
 from assay.files.yaml_files import YAML_SUFFIXES
@@ -214,7 +214,7 @@ class PipelineNeeds:
             for step in file.steps
         )
 
-    def problems(self, test: TestCase, record: FileRecord) -> Iterator[Problem]:
+    def problems(self, test: TestCase, record: FileObject) -> Iterator[Problem]:
         """Yield the problems of one test. Errors would stop or falsify a run; the rest are warnings."""
         names = _given_names(test)
         for name in self._required:
@@ -229,7 +229,7 @@ class PipelineNeeds:
         known = sorted({*names, *self._file.declared, *_CONDITION_NAMES})
         yield from _unknown_condition_names(test, known, record, "error")
 
-    def _unknown_keys(self, test: TestCase, record: FileRecord) -> Iterator[Problem]:
+    def _unknown_keys(self, test: TestCase, record: FileObject) -> Iterator[Problem]:
         """Yield inputs that the pipeline does not declare. A pipeline that declares none takes any."""
         if not self._file.declared:
             yield from _misspelled_keys(test, record)
@@ -248,7 +248,7 @@ class PipelineNeeds:
                 listed = ", ".join(sorted(self._file.declared))
                 yield record.problem(path, f"is no input of the pipeline; it has {listed}", "warning")
 
-    def _unknown_outputs(self, test: TestCase, record: FileRecord) -> Iterator[Problem]:
+    def _unknown_outputs(self, test: TestCase, record: FileObject) -> Iterator[Problem]:
         ignored = test.evaluation_config.get("ignore_fields") or ()
         explicit = test.raw_data.get("expected_outputs")
         for name in test.expected_outputs:
@@ -278,14 +278,14 @@ def _given_names(test: TestCase) -> set[str]:
     return names | set[str].intersection(*items) if items else names
 
 
-def _doubts(test: TestCase, record: FileRecord) -> Iterator[Problem]:
+def _doubts(test: TestCase, record: FileObject) -> Iterator[Problem]:
     """Yield what is probably a mistake of a test whose pipeline is not known."""
     yield from _misspelled_keys(test, record)
     known = sorted({*_given_names(test), *_CONDITION_NAMES})
     yield from _unknown_condition_names(test, known, record, "warning")
 
 
-def _misspelled_keys(test: TestCase, record: FileRecord) -> Iterator[Problem]:
+def _misspelled_keys(test: TestCase, record: FileObject) -> Iterator[Problem]:
     """Yield a warning for each top-level key that is nearly a key of the format.
 
     Any key may be the name of an input. A text under `input` is one in a v1 record; an object there, or `input` beside

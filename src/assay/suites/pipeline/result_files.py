@@ -18,9 +18,9 @@ from assay.core.errors import InputError, UsageError
 from assay.core.types import End, Score
 from assay.files.csv_cell import csv_cell
 from assay.files.excerpt import cut_end
-from assay.files.records import first_record
+from assay.files.json_objects import first_object
 from assay.files.write import path_from_here
-from assay.suites.pipeline.evaluation import RULES, TestOutput
+from assay.suites.pipeline.output_checks import RULES, TestOutput
 from assay.suites.pipeline.scorer import ERRORED, FAILED, INVALID, NOT_EVALUATED, PASSED, SKIPPED
 from assay.suites.pipeline.tally import NO_ANSWER
 from assay.suites.pipeline.testset.case import TestCase
@@ -319,7 +319,7 @@ def has_results(path: Path) -> bool:
     if path.suffix != ".jsonl" or not path.is_file():
         return False
     try:
-        first = first_record(path)
+        first = first_object(path)
     except InputError:
         return False
     return first is not None and first.value.keys() >= RESULT_KEYS

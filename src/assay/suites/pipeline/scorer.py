@@ -15,8 +15,8 @@ from assay.core.types import Case, Record, Score, ScoreStatus
 from assay.language.patterns import apart
 from assay.scoring.expectations import verdict
 from assay.scoring.judges.rubric import RubricJudge
-from assay.suites.pipeline.evaluation import (
-    Evaluation,
+from assay.suites.pipeline.output_checks import (
+    OutputChecker,
     StepCheck,
     TestOutput,
     is_stopped,
@@ -46,43 +46,43 @@ class PipelineScorer(Scorer):
     stopped.
     """
 
-    def __init__(self, scorer_id: str, evaluations: Mapping[str, Evaluation], judge: RubricJudge | None) -> None:
+    def __init__(self, scorer_id: str, checkers: Mapping[str, OutputChecker], judge: RubricJudge | None) -> None:
         self.id = scorer_id
-        self._evaluations = evaluations
+        self._checkers = checkers
         self._judge = judge
 
-    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
+    async def score(self, given: ScorerInput, ctx: Context) -> list[Score]:
         """Return a score for each test of the case, in the order of the tests."""
-        tests: list[TestCase] = view.case.gold
-        records = records_by_test(view.records, tests)
+        tests: list[TestCase] = given.case.gold
+        records = records_by_test(given.records, tests)
         outputs = {test.key: read_output(records[test.key], test.key) for test in tests}
-        return [await self._score_test(view, test, outputs[test.key], ctx) for test in tests]
+        return [await self._score_test(given, test, outputs[test.key], ctx) for test in tests]
 
-    async def _score_test(self, view: ScorerInput, test: TestCase, output: TestOutput, ctx: Context) -> Score:
-        evaluation = self._evaluations[view.case.subject]
+    async def _score_test(self, given: ScorerInput, test: TestCase, output: TestOutput, ctx: Context) -> Score:
+        checker = self._checkers[given.case.subject]
         if output.skipped:
-            return self._score(view.case, test, SKIPPED, output.skipped, {})
-        checks = await apart(evaluation.checks, test, output)
+            return self._score(given.case, test, SKIPPED, output.skipped, {})
+        checks = await apart(checker.checks, test, output)
         if self._judge is None:
             # Only a judge can compare a reference text (`expected`). Without a judge these checks are dropped.
             checks = [item for item in checks if item.check.passed is not None or item.reference is None]
         if any(item.check.passed is None for item in checks):
             checks = await ctx.map(lambda item: self._ask_judge(item, ctx), checks)
-        result, reason = self._verdict(evaluation, output, checks)
+        result, reason = self._verdict(checker, output, checks)
         # The case failed outside its steps, for example in the solver.
-        if not output.answered and view.end.failure is not None:
-            result, reason = ERRORED, view.end.failure.message
+        if not output.answered and given.end.failure is not None:
+            result, reason = ERRORED, given.end.failure.message
         data: dict[str, Any] = {"checks": [_check_data(item) for item in checks]}
-        first_wrong = evaluation.first_wrong(output, checks)
+        first_wrong = checker.first_wrong(output, checks)
         if first_wrong:
             data["first_wrong"] = first_wrong
         if test.intermediate_expectations and not test.should_evaluate_intermediate():
             data["not_evaluated"] = "intermediate_expectations"
-        return self._score(view.case, test, result, reason, data)
+        return self._score(given.case, test, result, reason, data)
 
-    def _verdict(self, evaluation: Evaluation, output: TestOutput, checks: list[StepCheck]) -> tuple[str, str]:
+    def _verdict(self, checker: OutputChecker, output: TestOutput, checks: list[StepCheck]) -> tuple[str, str]:
         """Return the verdict of a test and its reason."""
-        error = evaluation.error(output)
+        error = checker.error(output)
         if error:
             return ERRORED, error
         passed = verdict([item.check for item in checks])
@@ -117,10 +117,10 @@ class PipelineScorer(Scorer):
         This decides whether dependent tests run, before any judge is called. A test without expectations passes.
         """
         test = next(test for test in case.gold if test.key == part)
-        evaluation, output = self._evaluations[case.subject], read_output(records, part)
-        if evaluation.error(output):
+        checker, output = self._checkers[case.subject], read_output(records, part)
+        if checker.error(output):
             return False
-        checks = await apart(evaluation.checks, test, output)
+        checks = await apart(checker.checks, test, output)
         return not any(item.check.passed is False or is_stopped(item.check) for item in checks)
 
 

@@ -31,11 +31,11 @@ from assay.core.suite import (
 from assay.core.types import Case, Record
 from assay.files.schema import refuse
 from assay.scoring.judges.rubric import RubricJudge
-from assay.store.judges import require_kappa, rubric_judge, with_calibration
+from assay.store.judges import require_kappa, rubric_judge_info, with_calibration
 from assay.suites.pipeline.builder import CodeRunners, PipelineBuilder, code_folder, step_language
 from assay.suites.pipeline.code import JavaScriptRunner, ProcessRunner, RunnerByLanguage, Sandbox, require_engine
-from assay.suites.pipeline.evaluation import Evaluation, read_output, records_by_test
 from assay.suites.pipeline.options import PipelineOptions, split_names
+from assay.suites.pipeline.output_checks import OutputChecker, read_output, records_by_test
 from assay.suites.pipeline.pipeline_file import ALL, BASELINE, PipelineFile, default_testset, output_key
 from assay.suites.pipeline.planned_calls import planned_calls
 from assay.suites.pipeline.preflight import Preflight, judge_agent_notices
@@ -134,7 +134,7 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
         self._agents = builders[self.variants[0]].agents()
         refuse(self.file.problems, self.file.path)
         self._step_values = {name: builder.values for name, builder in builders.items()}
-        self._evaluations = {name: Evaluation(built, rules) for name, built in self.pipelines.items()}
+        self._checkers = {name: OutputChecker(built, rules) for name, built in self.pipelines.items()}
         self._file_notices = [*models.notices, *map(str, dict.fromkeys(self.file.problems))]
         self.solver = StepsSolver(self.pipelines, [runner for runner in runners if runner is not None])
         roles = {
@@ -255,7 +255,7 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
         self._judge: JudgeInfo | None = None
         if judge is not None:
             assert self.spec.judge is not None
-            self._judge = rubric_judge(self.spec.judge, judge.fingerprint, [METRIC])
+            self._judge = rubric_judge_info(self.spec.judge, judge.fingerprint, [METRIC])
             if self.options.min_kappa is not None:
                 require_kappa([self._judge], self.options.min_kappa)
             parts["judge"] = self._judge.fingerprint
@@ -265,7 +265,7 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
             parts["agent_rules"] = agent.rules()
         self._score_parts = parts
         model = self.spec.judge if judge is not None else None
-        self._scorer = PipelineScorer(f"pipeline@{fingerprint([parts, model])}", self._evaluations, judge)
+        self._scorer = PipelineScorer(f"pipeline@{fingerprint([parts, model])}", self._checkers, judge)
         self.scorers = [self._scorer]
 
     # Cases

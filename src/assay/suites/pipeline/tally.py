@@ -26,7 +26,7 @@ from assay.core.report import (
 from assay.core.types import Score
 from assay.scoring.metric_builders import proportion_metric
 from assay.scoring.statistics import percentile
-from assay.suites.pipeline.evaluation import TestOutput
+from assay.suites.pipeline.output_checks import TestOutput
 from assay.suites.pipeline.scorer import ERRORED, FAILED, INVALID, NOT_EVALUATED, PASSED, SKIPPED, VERDICTS
 from assay.suites.pipeline.testset.case import TestCase
 

@@ -372,15 +372,15 @@ def check_documents(documents: Documents) -> list[Problem]:
         return [Problem(str(documents.files[0]), "the data set is empty")]
     if not facts.twins:
         return documents.warnings
-    twins = documents.twins()
+    unique_keys = documents.unique_keys()
     first: dict[str, str] = {}
     problems = list(documents.warnings)
     for document in documents.rows():
         key = documents.key(document, documents.parse(document))
-        if twins.name(key) != key:
+        if unique_keys.of(key) != key:
             message = f"this document is the same as {first[key]}"
             problems.append(Problem(document.where, message, "warning"))
-        elif twins.repeats(key):
+        elif unique_keys.repeats(key):
             first[key] = document.where
     return problems
 

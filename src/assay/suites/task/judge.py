@@ -11,15 +11,15 @@ from assay.core.protocols import Context, Scorer, ScorerInput
 from assay.core.spec import RunSpec
 from assay.core.types import Case, Score
 from assay.language.patterns import apart
-from assay.scoring.panel import (
-    Panel,
+from assay.scoring.judge import (
+    Judge,
     answer_data,
     answer_scorer_id,
     answer_value,
     judge_answer,
-    panel_from_spec,
+    judge_from_spec,
 )
-from assay.store.judges import panel_judge, with_calibration
+from assay.store.judges import judge_info, with_calibration
 from assay.suites.task.config import GENERATE
 from assay.suites.task.filters import FilterChain
 from assay.suites.task.options import TaskOptions
@@ -36,15 +36,15 @@ _NO_MATCH = "[invalid]"
 
 def make_judge(spec: RunSpec, options: TaskOptions, tasks: Sequence[Task]) -> TaskJudge | None:
     """Return the judge that the options name, or None. Raises UsageError if it can judge no task."""
-    panel = panel_from_spec(spec, options.judge_prompt)
-    if panel is None:
+    judge = judge_from_spec(spec, options.judge_prompt)
+    if judge is None:
         return None
     if options.predict_only:
         raise UsageError("--predict-only computes no scores, --judge does; remove one of them")
     judged = _judged_tasks(tasks)
     chains = {task.name: task.scoring.chains[0] for task in judged}
     identities = {task.name: task.judge_identity() for task in judged}
-    return TaskJudge(panel, chains, identities, with_calibration(panel_judge(panel, [JUDGE_METRIC.name])))
+    return TaskJudge(judge, chains, identities, with_calibration(judge_info(judge, [JUDGE_METRIC.name])))
 
 
 class TaskJudge(Scorer):
@@ -55,13 +55,13 @@ class TaskJudge(Scorer):
     """
 
     def __init__(
-        self, panel: Panel, chains: dict[str, FilterChain], identities: dict[str, Any], info: JudgeInfo
+        self, judge: Judge, chains: dict[str, FilterChain], identities: dict[str, Any], info: JudgeInfo
     ) -> None:
         """`chains` has the first filter chain of every judged task, `identities` the settings of its input."""
-        self._panel = panel
+        self._judge = judge
         self._chains = chains
-        self.roles = panel.roles
-        self.id = answer_scorer_id(panel, [identities, _JUDGE_VERSION])
+        self.roles = judge.roles
+        self.id = answer_scorer_id(judge, [identities, _JUDGE_VERSION])
         self.info = info
 
     def chain(self, task: str) -> FilterChain | None:
@@ -70,23 +70,23 @@ class TaskJudge(Scorer):
 
     def notices(self, tasks: Sequence[Task]) -> Iterator[str]:
         """Yield a sentence for each option without effect, and for each task that is not judged, with the reason."""
-        yield from self._panel.notices
+        yield from self._judge.notices
         for task in tasks:
             if reason := _why_not_judged(task):
                 yield f"{task.name} is not judged: it {reason}"
 
-    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
+    async def score(self, given: ScorerInput, ctx: Context) -> list[Score]:
         """Return the judge's score. A document without a target is not applicable."""
-        case, chain = view.case, self.chain(view.case.set)
+        case, chain = given.case, self.chain(given.case.set)
         if chain is None:
             return []
-        if view.end.status == "subject_error":
+        if given.end.status == "subject_error":
             return [self._score(case, chain, value=0.0, reason=NO_ANSWER)]
         references = reference_texts(case.gold.label)
         if not references:
             return [self._score(case, chain, status="not_applicable", reason="the document has no target")]
-        answer = await apart(answer_to_judge, chain, view.records[0].data[0], case.gold.doc)
-        verdict = await judge_answer(self._panel, case.gold.question, references, answer, ctx)
+        answer = await apart(answer_to_judge, chain, given.records[0].data[0], case.gold.doc)
+        verdict = await judge_answer(self._judge, case.gold.question, references, answer, ctx)
         status, value = answer_value(verdict)
         reason = verdict.reason if verdict.valid else f"judge: {verdict.reason}"
         data = {**answer_data(verdict), "answer": answer}

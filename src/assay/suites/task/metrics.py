@@ -22,7 +22,7 @@ from assay.scoring.metrics import BUILT_IN, DEFAULT_METRICS, Measure, MetricPlug
 from assay.suites.task.catalog import GroupMetric
 from assay.suites.task.config import CHOICE, GENERATE, LIKELIHOOD, ROLLING, TaskConfig, import_function
 from assay.suites.task.filters import NO_FILTER, FilterChain, build_with_options, parameters_of
-from assay.suites.task.outputs import NO_LABEL, TaskGold
+from assay.suites.task.requests import NO_LABEL, TaskGold
 
 _ENTRY_KEYS = frozenset({"metric", "aggregation", "higher_is_better", "hf_evaluate", "right_wrong"})
 # Options of exact_match. Existing task files also pass them to other metrics, where the harness ignores them.

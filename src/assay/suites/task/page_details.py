@@ -14,8 +14,8 @@ from assay.core.case_details import AnswerPair, PromptPiece
 from assay.core.suite_pages import StoredCase, as_text
 from assay.core.types import ASK, Request, Score
 from assay.suites.task.metrics import ChoiceLikelihoods
-from assay.suites.task.outputs import TaskGold
 from assay.suites.task.prompts import join
+from assay.suites.task.requests import TaskGold
 
 
 def prompt_pieces(

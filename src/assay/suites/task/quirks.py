@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from assay.core.types import Record, Score
-from assay.suites.task.outputs import NO_LABEL, TaskGold
+from assay.suites.task.requests import NO_LABEL, TaskGold
 from assay.suites.toolkit.prompt import PromptInputs, cut
 
 

@@ -24,8 +24,8 @@ from typing import IO, Any, Self
 import msgspec
 
 from assay.core.types import End, Record, Request, Score
-from assay.suites.task.outputs import TaskGold
 from assay.suites.task.prompts import messages_json
+from assay.suites.task.requests import TaskGold
 from assay.suites.toolkit.prompt import PromptInputs
 
 _encode = msgspec.json.Encoder().encode

@@ -16,7 +16,7 @@ from assay.scoring.statistics import OF_NUMBERS, first_votes
 from assay.suites.task.config import GENERATE, ROLLING
 from assay.suites.task.filters import NO_FILTER, FilterChain, FilterResult
 from assay.suites.task.metrics import TaskMetric, measure_likelihoods
-from assay.suites.task.outputs import TaskGold
+from assay.suites.task.requests import TaskGold
 from assay.usercode.errors import is_failure, message_of, place_note, raised_as, traceback_of
 
 NO_ANSWER = "no answer"
@@ -62,25 +62,25 @@ class TaskScorer(Scorer):
         self.id = scorer_id
         self._tasks = tasks
 
-    def score_at_once(self, view: ScorerInput) -> list[Score] | None:
+    def score_at_once(self, given: ScorerInput) -> list[Score] | None:
         """Return the scores, unless a filter has a slow pattern."""
-        return at_once(self._scores, view)
+        return at_once(self._scores, given)
 
-    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
+    async def score(self, given: ScorerInput, ctx: Context) -> list[Score]:
         """Return a score for each filter and metric, ordered by filter."""
-        return await apart(self._scores, view)
+        return await apart(self._scores, given)
 
-    def _scores(self, view: ScorerInput) -> list[Score]:
-        scoring = self._tasks[view.case.set]
+    def _scores(self, given: ScorerInput) -> list[Score]:
+        scoring = self._tasks[given.case.set]
         scores: list[Score] = []
         for chain in scoring.chains:
-            if view.end.status == "subject_error":
-                expected = _expected(scoring, view.case.gold)
+            if given.end.status == "subject_error":
+                expected = _expected(scoring, given.case.gold)
                 for metric in scoring.metrics.values():
-                    scores.append(self._score_without_answer(view.case, chain, metric, expected))
+                    scores.append(self._score_without_answer(given.case, chain, metric, expected))
                     expected = None
             else:
-                scores += self._score_chain(view.case, chain, scoring, view.records[0].data)
+                scores += self._score_chain(given.case, chain, scoring, given.records[0].data)
         return scores
 
     def _score_chain(

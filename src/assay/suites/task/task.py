@@ -36,7 +36,6 @@ from assay.suites.task.dataset.source import DataSource
 from assay.suites.task.filters import read_filters
 from assay.suites.task.metrics import BYPASS, TaskMetric, read_metrics, refuse_lists
 from assay.suites.task.options import Seeds, TaskOptions, seeds_of
-from assay.suites.task.outputs import RequestBuilder, RequestSettings, TaskGold, wire_params
 from assay.suites.task.prompts import (
     BadDocument,
     Document,
@@ -45,6 +44,7 @@ from assay.suites.task.prompts import (
     PromptBuilder,
     question_of,
 )
+from assay.suites.task.requests import RequestBuilder, RequestSettings, TaskGold, wire_params
 from assay.suites.task.scorer import TaskScoring
 from assay.suites.toolkit.prompt import PromptInputs
 from assay.usercode import plugins
@@ -299,14 +299,14 @@ class Task:
         the data has equal rows (which are numbered in order).
         """
         documents, sampler = self.data.documents, self._sampler()
-        twins = documents.twins()
+        unique_keys = documents.unique_keys()
         draws = bool(self.values["num_fewshot"])
-        if (draws and not sampler.is_fixed) or len(twins) or self._samples is not None:
+        if (draws and not sampler.is_fixed) or len(unique_keys) or self._samples is not None:
             samples = None if self._samples is None else frozenset(self._samples)
             position = 0
             for document in documents.rows(self.count if samples is None else None):
                 value = documents.parse(document)
-                key = twins.name(documents.key(document, value))
+                key = unique_keys.of(documents.key(document, value))
                 if samples is not None and document.number not in samples:
                     continue
                 examples = _draw(sampler, value) if draws else []

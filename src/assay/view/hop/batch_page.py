@@ -45,7 +45,7 @@ class BatchProgress(Struct, kw_only=True):
     share: float
 
 
-class BatchView(Struct, kw_only=True):
+class ShownBatch(Struct, kw_only=True):
     """The batch that is running, or the last one."""
 
     run: str
@@ -73,7 +73,7 @@ class BatchPage(Struct, kw_only=True):
     """The selected file."""
     workers: int
     profiles: list[ProfileChoice]
-    batch: BatchView | None
+    batch: ShownBatch | None
     is_starting: bool
     live: str
     message: str = ""
@@ -221,7 +221,7 @@ async def _page(site: Site, task: HopTask, chosen: dict[str, str]) -> BatchPage:
     folder = await asyncio.to_thread(_newest, task)
     batch, problem = None, ""
     try:
-        batch = await _view(site, folder, name) if folder is not None else None
+        batch = await _shown_batch(site, folder, name) if folder is not None else None
     except AssayError as error:  # a damaged run must not keep the person from starting another one
         problem = str(error)
     inputs = next((file for file in files if not file.count.results), None)
@@ -242,22 +242,22 @@ async def _page(site: Site, task: HopTask, chosen: dict[str, str]) -> BatchPage:
     return page
 
 
-async def _view(site: Site, folder: Path, task_name: str) -> BatchView:
-    view = await site.runs.ask(folder, lambda run: _read(run, site, task_name))
-    view.times_stopped = site.processes.times_stopped(folder)
-    if view.state not in ("running", "finished"):
+async def _shown_batch(site: Site, folder: Path, task_name: str) -> ShownBatch:
+    batch = await site.runs.ask(folder, lambda run: _read(run, site, task_name))
+    batch.times_stopped = site.processes.times_stopped(folder)
+    if batch.state not in ("running", "finished"):
         command = await asyncio.to_thread(continue_command, folder)
-        view.why_not_continued = command if isinstance(command, str) else ""
-        view.can_continue = not isinstance(command, str)
-    return view
+        batch.why_not_continued = command if isinstance(command, str) else ""
+        batch.can_continue = not isinstance(command, str)
+    return batch
 
 
-def _read(run: OpenRun, site: Site, task_name: str) -> BatchView:
+def _read(run: OpenRun, site: Site, task_name: str) -> ShownBatch:
     progress, summary = run.progress(), run.summary()
     options = run.info.spec.get("options") or {}
     is_over = progress.state != "running"
     output = Path(summary.files[0]).name if summary and summary.files and is_over else ""
-    return BatchView(
+    return ShownBatch(
         run=site.name(run.folder) or "",
         file=Path(str(options.get("data", ""))).name,
         profiles=", ".join(map(str, options.get("profiles") or [])),

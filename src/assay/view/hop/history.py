@@ -19,8 +19,8 @@ from msgspec import Raw, Struct
 
 from assay.core.errors import InputError, unreadable
 from assay.files import jsonl
+from assay.suites.hop.batch_lines import expectations, is_meta, is_observer_line, unwrap
 from assay.suites.hop.contract import Contract
-from assay.suites.hop.records import expectations, is_meta, is_observer_line, unwrap
 from assay.suites.hop.result import OK
 from assay.suites.hop.scorer import RowVerdict, check_row
 from assay.suites.hop.store.audit import Audit, read_audit, read_json

@@ -14,8 +14,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from assay.suites.hop.batch_lines import EXPECTED
 from assay.suites.hop.contract import OutputField
-from assay.suites.hop.records import EXPECTED
 from assay.suites.hop.result import FAIL, LACK_OF_INFO, OK, UNCERTAIN
 from assay.suites.hop.scorer import RowVerdict
 from assay.view.hop.history import HistoryRecord

@@ -43,7 +43,7 @@ class RoundCard(Struct):
     traceback: TextBlock | None
 
 
-class TrialView(Struct, kw_only=True):
+class ShownTrial(Struct, kw_only=True):
     """The trial that is shown."""
 
     id: str
@@ -66,7 +66,7 @@ class RunTab(Struct, kw_only=True):
     head: TaskHead
     widgets: list[Widget]
     profiles: list[ProfileChoice]
-    trial: TrialView | None
+    trial: ShownTrial | None
     is_forgotten: bool
     """The address names a trial that this server does not know."""
     error: str = ""
@@ -92,7 +92,7 @@ async def show(request: web.Request) -> web.StreamResponse:
         head=task_head(site, task, "run"),
         widgets=make_widgets(task.contract, values),
         profiles=profile_choices(task, profile),
-        trial=_view(site, task, trial, whole) if trial else None,
+        trial=_shown_trial(site, task, trial, whole) if trial else None,
         is_forgotten=bool(trial_id) and trial is None,
     )
     if "example" in request.query and not values:
@@ -126,7 +126,7 @@ async def act(request: web.Request) -> web.StreamResponse:
             if known
             else make_widgets(task.contract, {}, form, problems),
             profiles=profile_choices(task, known.profile if known else form.get("profile", "")),
-            trial=_view(site, task, known, "") if known else None,
+            trial=_shown_trial(site, task, known, "") if known else None,
             is_forgotten=False,
             error=str(error),
         )
@@ -199,7 +199,7 @@ def _example(site: Site, task: HopTask) -> dict[str, Any]:
     return values
 
 
-def _view(site: Site, task: HopTask, trial: Trial, whole: str) -> TrialView:
+def _shown_trial(site: Site, task: HopTask, trial: Trial, whole: str) -> ShownTrial:
     rounds = []
     for position, each in enumerate(trial.rounds):
         traceback = None
@@ -210,7 +210,7 @@ def _view(site: Site, task: HopTask, trial: Trial, whole: str) -> TrialView:
         card = _card(task, trial, position, whole)
         rounds.append(RoundCard(each.feedback, card, each.result.steps, traceback))
     name = site.name(task.folder) or ""
-    return TrialView(
+    return ShownTrial(
         id=trial.id,
         state=trial.state,
         seconds=time.monotonic() - trial.began,

@@ -36,7 +36,7 @@ import msgspec
 from assay.core.errors import AssayError, InputError, Problem, UsageError, unreadable
 from assay.core.events import Ended, Event
 from assay.files import jsonl
-from assay.suites.hop.records import (
+from assay.suites.hop.batch_lines import (
     function_fields,
     is_meta,
     is_observer_line,

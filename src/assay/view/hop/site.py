@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from assay.core.errors import InputError
 from assay.suites.hop.contract import Contract
-from assay.suites.hop.files import data_store
+from assay.suites.hop.result_folder import data_store
 from assay.suites.hop.store import BaseDataStore
 from assay.suites.hop.task_folder import HopTask, is_task, read_task
 from assay.view.hop.history import RecordCount, ResultIndex, count_records

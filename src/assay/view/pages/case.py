@@ -62,7 +62,7 @@ class QuestionLife(Struct, kw_only=True):
     """The test whose answer and retrieved items are shown."""
 
 
-class Attempt(Struct, kw_only=True):
+class RetriedCall(Struct, kw_only=True):
     """A call that needed more than one attempt, or failed."""
 
     number: int
@@ -103,7 +103,7 @@ class CasePage(Struct, kw_only=True):
     """Calls of the case. `calls` has equal prompts once."""
     some_calls: int
     """Calls that `calls` shows."""
-    attempts: list[Attempt]
+    retried: list[RetriedCall]
     sections: list[SectionBlock]
     scores: list[Score]
     """The scores that count, at most MAX_SCORES."""
@@ -210,7 +210,7 @@ class _CasePageReader:
             calls=groups,
             all_calls=len(case.calls),
             some_calls=sum(group.count for group in groups),
-            attempts=self._attempts(case),
+            retried=self._retried(case),
             sections=blocks.sections(pages.sections(case)),
             scores=scores,
             hidden_scores=len(case.scores) - len(scores),
@@ -274,9 +274,9 @@ class _CasePageReader:
                 columns.append(_judge_column(models[0] if models else scorer, earlier, counts=False))
         return columns
 
-    def _attempts(self, case: StoredCase) -> list[Attempt]:
+    def _retried(self, case: StoredCase) -> list[RetriedCall]:
         """Return the calls that were retried or failed, and those of a later try."""
-        attempts = []
+        retried = []
         for number, call in enumerate(case.calls, 1):
             failure = call.failure
             if call.attempts <= 1 and failure is None and call.try_ <= 1:
@@ -285,8 +285,8 @@ class _CasePageReader:
             if failure is not None and failure.http:
                 outcome += f" (HTTP {failure.http})"
             trace = failure.traceback if failure is not None else ""
-            attempts.append(
-                Attempt(
+            retried.append(
+                RetriedCall(
                     number=number,
                     try_=call.try_,
                     attempts=call.attempts,
@@ -295,7 +295,7 @@ class _CasePageReader:
                     traceback=self._blocks.block("traceback", trace) if trace else None,
                 )
             )
-        return attempts
+        return retried
 
     def _neighbours(self, run: OpenRun) -> tuple[str | None, str | None]:
         """Return the addresses of the rows before and after this one in the table that the reader came from."""

@@ -11,7 +11,7 @@ from aiohttp import web
 from msgspec import Struct
 
 from assay.core.errors import UsageError
-from assay.core.report import PairedRow
+from assay.core.report import PairedMetric
 from assay.store.comparison import Comparison
 from assay.store.comparison.case_pages import ComparisonOverview, PairLine, PairPage
 from assay.store.comparison.case_table import TableSelection
@@ -57,7 +57,7 @@ class PairsFragment(Struct, kw_only=True):
 
     query: CompareQuery
     rows: list[PairRow]
-    table: list[PairedRow]
+    table: list[PairedMetric]
     counts: dict[str, int]
     total: int
     first: int

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from msgspec import Struct
 
-from assay.core.report import PairedRow
+from assay.core.report import PairedMetric
 from assay.store.comparison import Comparison, Cost, Side
 from assay.store.comparison.case_pages import ComparedGroup, ComparisonOverview
 from assay.store.comparison.case_table import TableCell, TableLine, TablePage
@@ -47,7 +47,7 @@ class MetricLine(Struct, kw_only=True):
     name: str
     higher_is_better: bool
     base: float | None
-    compared: list[PairedRow | None]
+    compared: list[PairedMetric | None]
 
 
 class SeveralCell(Struct, kw_only=True):

@@ -55,7 +55,7 @@ class ConversationRow(Struct, kw_only=True):
     links: list[CaseLink]
 
 
-class MemoryPart(Struct, kw_only=True):
+class MemoryRun(Struct, kw_only=True):
     """What one run adds to the page."""
 
     title: str
@@ -102,17 +102,17 @@ async def show(request: web.Request) -> web.StreamResponse:
         raise UsageError(f"at most {MAX_RUNS} runs can be shown at once")
     curve, category = request.query.get("curve", ""), request.query.get("category", "")
     folders = list(dict.fromkeys(site.folder(name) for name in names))
-    parts = []
+    runs = []
     for folder in folders:
         name = site.name(folder) or ""
-        reader = _PartReader(name, category, with_run=len(folders) > 1)
-        parts.append(await site.runs.ask(folder, reader.read))
-    page = _page(site.name(folders[0]) or "", parts, curve, category)
+        reader = _RunReader(name, category, with_run=len(folders) > 1)
+        runs.append(await site.runs.ask(folder, reader.read))
+    page = _page(site.name(folders[0]) or "", runs, curve, category)
     page.others = [site.name(folder) or "" for folder in folders[1:]]
     return site.render("memory.html", page)
 
 
-class _PartReader:
+class _RunReader:
     """Reads what one run adds to the page. `with_run` puts the name of the run before the names of its memories."""
 
     def __init__(self, name: str, category: str, *, with_run: bool) -> None:
@@ -120,7 +120,7 @@ class _PartReader:
         self._category = category
         self._with_run = with_run
 
-    def read(self, run: OpenRun) -> MemoryPart:
+    def read(self, run: OpenRun) -> MemoryRun:
         pages = api.suite_pages(run.info.suite)
         summary = run.summary()
         report = summary.report if summary is not None and summary.report is not None else Report()
@@ -139,7 +139,7 @@ class _PartReader:
                 chart = charts.setdefault(curve.name, CurveChart(curve.title or curve.name, curve.x, []))
                 chart.lines.append(CurveLine(self._title(run, entry), shown.points))
         labels = {metric.name: metric.title for _, metric in report.metrics()}
-        return MemoryPart(
+        return MemoryRun(
             title=run.folder.name,
             suite=run.info.suite,
             report=report,
@@ -191,26 +191,26 @@ def _category_values(run: OpenRun) -> dict[str, list[tuple[int, list[CurveValue]
     return kept.values
 
 
-def _page(name: str, parts: list[MemoryPart], curve: str, category: str) -> MemoryPage:
+def _page(name: str, runs: list[MemoryRun], curve: str, category: str) -> MemoryPage:
     curve_names: dict[str, str] = {}
     categories: dict[str, str] = {}
     dimensions: dict[str, str] = {}
-    for part in parts:
-        for curve_name, chart in part.curves.items():
+    for run in runs:
+        for curve_name, chart in run.curves.items():
             curve_names.setdefault(curve_name, chart.title)
-        categories |= part.categories
-        dimensions |= part.dimensions
+        categories |= run.categories
+        dimensions |= run.dimensions
     if curve and curve not in curve_names:
         raise UsageError(unknown("curve", curve, list(curve_names)))
     if category and category not in categories:
         raise UsageError(unknown("category", category, list(categories)))
     curve = curve or next(iter(curve_names), "")
-    charts = [part.curves[curve] for part in parts if curve in part.curves]
+    charts = [run.curves[curve] for run in runs if curve in run.curves]
     lines = [line for chart in charts for line in chart.lines]
-    memories, columns = _memories(parts)
+    memories, columns = _memories(runs)
     return MemoryPage(
         name=name,
-        title=parts[0].title,
+        title=runs[0].title,
         others=[],
         problem=""
         if curve_names or dimensions
@@ -229,28 +229,28 @@ def _page(name: str, parts: list[MemoryPart], curve: str, category: str) -> Memo
             DimensionRow(title=title, metrics=[entry.metric(metric) for entry in columns])
             for metric, title in dimensions.items()
         ],
-        tables=_tables(parts),
-        rows=[row for part in parts for row in part.rows],
-        has_held=any(link.held for part in parts for row in part.rows for link in row.links),
+        tables=_tables(runs),
+        rows=[row for run in runs for row in run.rows],
+        has_held=any(link.held for run in runs for row in run.rows for link in row.links),
     )
 
 
-def _tables(parts: list[MemoryPart]) -> list[Table]:
+def _tables(runs: list[MemoryRun]) -> list[Table]:
     """Return the tables of all runs. With several runs, each table names its run."""
     tables: list[Table] = []
-    for part in parts:
-        for table in merged_tables(part.report):
+    for run in runs:
+        for table in merged_tables(run.report):
             title = table.title or table.name
-            tables.append(replace(table, title=f"{part.title}: {title}" if len(parts) > 1 else title))
+            tables.append(replace(table, title=f"{run.title}: {title}" if len(runs) > 1 else title))
     return tables
 
 
-def _memories(parts: list[MemoryPart]) -> tuple[list[str], list[Entry]]:
+def _memories(runs: list[MemoryRun]) -> tuple[list[str], list[Entry]]:
     """Return the names and the entries of all memories that have dimensions."""
     names, entries = [], []
-    for part in parts:
-        for entry in part.report.entries if part.dimensions else ():
-            names.append(f"{part.title}: {entry.title}" if len(parts) > 1 else entry.title)
+    for run in runs:
+        for entry in run.report.entries if run.dimensions else ():
+            names.append(f"{run.title}: {entry.title}" if len(runs) > 1 else entry.title)
             entries.append(entry)
     return names, entries
 

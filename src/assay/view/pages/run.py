@@ -24,7 +24,7 @@ from assay.view.flipped import BaseRun, base_runs, compare_address, flipped_rows
 from assay.view.live import element_id
 from assay.view.pages.case import case_address
 from assay.view.pages.run_actions import RunActions, actions_of
-from assay.view.row_columns import Cell, RowColumn, offered_columns, row_cells, shown_columns
+from assay.view.row_columns import RowCell, RowColumn, offered_columns, row_cells, shown_columns
 from assay.view.row_query import PAGE_ROWS, RowQuery
 from assay.view.site import FRAGMENT, SITE, Site
 
@@ -38,7 +38,7 @@ class RowLine(Struct, kw_only=True):
     name: str
     part: str
     is_failed: bool
-    cells: list[Cell]
+    cells: list[RowCell]
     address: str
     changes: list[str]
     """`worse`, `better` or both, if the rows are compared with another run."""
@@ -247,7 +247,7 @@ class RowsReader:
             problem=self._problem,
         )
 
-    def _line(self, row: TableRow, question: str, cells: list[Cell], is_failed: bool) -> RowLine:
+    def _line(self, row: TableRow, question: str, cells: list[RowCell], is_failed: bool) -> RowLine:
         end, changes = row.end, []
         if self._flipped is not None:
             changes = self._flipped.changes(end.index, row.part)

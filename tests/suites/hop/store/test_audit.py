@@ -9,7 +9,7 @@ import pytest
 
 from assay.suites.hop.store import BaseDataStore, ViewConfig, read_audit
 
-from support.audits import ERRORS, FIELDS, NO_RESULTS, OPENED, TEXT, flat
+from support.hop_result_lines import ERRORS, FIELDS, NO_RESULTS, OPENED, TEXT, flat
 
 
 @pytest.mark.parametrize("case", OPENED.values(), ids=OPENED.keys())

@@ -11,7 +11,7 @@ from hypothesis import given, strategies as st
 
 from assay.suites.hop.store.tables import ResultBlock, line_at, read_blocks
 
-from support.audits import ERROR, ERRORS, NO_RESULTS, OK, OPENED, TEXT, flat
+from support.hop_result_lines import ERROR, ERRORS, NO_RESULTS, OK, OPENED, TEXT, flat
 
 SHAPES = [
     *(case[0] for case in OPENED.values()),

@@ -16,7 +16,7 @@ import pytest
 from assay.core.errors import UsageError
 from assay.suites.hop.store import BaseDataStore, FieldAggregation, ViewConfig
 
-from support.audits import ERROR, OK, flat
+from support.hop_result_lines import ERROR, OK, flat
 
 CONFIG = ViewConfig(
     task_name="VerifyFast",

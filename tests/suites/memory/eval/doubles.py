@@ -10,14 +10,14 @@ from typing import Any, TypeVar, cast
 from assay.core.protocols import Context, Scorer, ScorerInput
 from assay.core.types import Case, End, Score
 from assay.scoring.questions import JudgeQuestion, Verdict, trivial_verdict
-from assay.suites.memory.eval.rows import (
+from assay.suites.memory.eval.result_lines import (
     GoldState,
     MemoryDelta,
-    QaRow,
+    QaLine,
     Retrieval,
     RetrievedItem,
-    SampleRows,
-    SessionRow,
+    SampleResults,
+    SessionLine,
     SnapshotMemory,
 )
 from assay.suites.memory.eval.scorers import EvalScorer
@@ -38,7 +38,7 @@ def session(
     wrote: Iterable[str | MemoryDelta] = (),
     holds: Iterable[str | SnapshotMemory] | None = None,
     **gold: list[Any],
-) -> SessionRow:
+) -> SessionLine:
     """Return a session row. `wrote` are the texts it added, `holds` its snapshot (default: what it wrote)."""
     delta = [item if isinstance(item, MemoryDelta) else MemoryDelta(name, "add", item) for item in wrote]
     items = [each.text for each in delta] if holds is None else holds
@@ -54,7 +54,7 @@ def session(
         session_update_memories=listed["update"],
         session_interference_memories=listed["interference"],
     )
-    return SessionRow(sample_id="s", session_id=name, memory_snapshot=snapshot, memory_delta=delta, gold_state=state)
+    return SessionLine(sample_id="s", session_id=name, memory_snapshot=snapshot, memory_delta=delta, gold_state=state)
 
 
 def question(
@@ -67,10 +67,10 @@ def question(
     checkpoint: str = "c",
     abbrev: str = "FR",
     difficulty: str = "easy",
-) -> QaRow:
+) -> QaLine:
     """Return a question row. `answer` is the reference, `generated` the answer of the model."""
     items = [RetrievedItem(rank, str(rank), text, 1.0) for rank, text in enumerate(retrieved)]
-    return QaRow(
+    return QaLine(
         sample_id="s",
         checkpoint_id=checkpoint,
         question="What is it?",
@@ -120,6 +120,6 @@ def scores_of(scorer: Scorer) -> list[Score]:
     return asyncio.run(scorer.score(VIEW, cast("Context", Inside())))
 
 
-def judge(panel: Any, sessions: list[SessionRow], questions: list[QaRow]) -> list[Score]:
+def judge(scripted: Any, sessions: list[SessionLine], questions: list[QaLine]) -> list[Score]:
     """Return all scores of these rows by this judge."""
-    return scores_of(EvalScorer(panel, lambda _: SampleRows(sessions, questions)))
+    return scores_of(EvalScorer(scripted, lambda _: SampleResults(sessions, questions)))

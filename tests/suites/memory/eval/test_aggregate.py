@@ -10,7 +10,7 @@ from hypothesis import given, strategies as some
 from msgspec.structs import replace
 
 from assay.suites.memory.eval.eval_columns import Aggregate, aggregate_records
-from assay.suites.memory.eval.rows import MemoryLabel, QaEval, SessionEval, encode
+from assay.suites.memory.eval.result_lines import MemoryLabel, QaEval, SessionEval, encode
 
 from suites.memory.eval.doubles import GOLDEN, question, session
 

@@ -16,7 +16,7 @@ from assay.scoring.questions import KINDS, AnswerQuestion, JudgeQuestion, Recall
 
 from servers.judging import FORGIVEN, SPOILED, JudgingServer
 from support.commands import typed
-from support.memory_court import Court, reply, stage_two
+from support.judged_samples import JudgedSamples, reply, stage_two
 from support.memory_samples import aggregate_of, entry_of, lines, sample
 
 UNREADABLE = [how for how in SPOILED if how not in FORGIVEN]
@@ -42,11 +42,11 @@ def unspoiled(_matter: JudgeQuestion, _attempt: int) -> str:
     return ""
 
 
-def evaluated(folder: Path, spoil: Spoil = unspoiled, **options: Any) -> tuple[assay.Run, Court]:
+def evaluated(folder: Path, spoil: Spoil = unspoiled, **options: Any) -> tuple[assay.Run, JudgedSamples]:
     """A run over two samples with pseudo-random verdicts."""
     with JudgingServer(mixed, spoil, reply) as server:
-        court = Court(folder, server, sample("one", 3), sample("two", 2))
-        return court.run(**options), court
+        judged_samples = JudgedSamples(folder, server, sample("one", 3), sample("two", 2))
+        return judged_samples.run(**options), judged_samples
 
 
 def figures(run: assay.Run) -> dict[str, Any]:
@@ -72,50 +72,52 @@ def invalid(run: assay.Run) -> dict[str, int]:
 
 
 @pytest.fixture(scope="module")
-def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[assay.Run, Court]:
-    return evaluated(tmp_path_factory.mktemp("whole") / "court")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> tuple[assay.Run, JudgedSamples]:
+    return evaluated(tmp_path_factory.mktemp("whole") / "samples")
 
 
 @pytest.fixture(scope="module")
 def first_alone(tmp_path_factory: pytest.TempPathFactory) -> assay.Run:
-    return evaluated(tmp_path_factory.mktemp("first") / "court", sample_id=["one"])[0]
+    return evaluated(tmp_path_factory.mktemp("first") / "samples", sample_id=["one"])[0]
 
 
-def test_the_undisturbed_run_has_varied_figures(undisturbed: tuple[assay.Run, Court]) -> None:
+def test_the_undisturbed_run_has_varied_figures(undisturbed: tuple[assay.Run, JudgedSamples]) -> None:
     """Most figures are neither 0 nor 1, and nothing is invalid."""
-    run, court = undisturbed
+    run, judged_samples = undisturbed
     between = [value for value in of(run, "value").values() if 0 < value < 1]
     assert len(between) >= 8
     assert set(invalid(run).values()) == {0}
-    assert {matter.kind for matter in court.server.questions} == set(KINDS)
+    assert {matter.kind for matter in judged_samples.server.questions} == set(KINDS)
 
 
 @pytest.mark.parametrize("how", FORGIVEN)
-def test_readable_replies_in_another_form_count(tmp_path: Path, undisturbed: tuple[assay.Run, Court], how: str) -> None:
+def test_readable_replies_in_another_form_count(
+    tmp_path: Path, undisturbed: tuple[assay.Run, JudgedSamples], how: str
+) -> None:
     """Code fences, surrounding text and trailing commas are accepted without another request."""
-    run, court = evaluated(tmp_path / "court", lambda _matter, _attempt: how)
-    assert stage_two(court.out) == stage_two(undisturbed[1].out)
-    assert court.calls() == undisturbed[1].calls()
+    run, judged_samples = evaluated(tmp_path / "samples", lambda _matter, _attempt: how)
+    assert stage_two(judged_samples.out) == stage_two(undisturbed[1].out)
+    assert judged_samples.calls() == undisturbed[1].calls()
     assert run.exit_code == 0
 
 
 @pytest.mark.parametrize("how", UNREADABLE)
-def test_a_second_reply_mends_a_bad_one(tmp_path: Path, undisturbed: tuple[assay.Run, Court], how: str) -> None:
+def test_a_second_reply_mends_a_bad_one(tmp_path: Path, undisturbed: tuple[assay.Run, JudgedSamples], how: str) -> None:
     """Every question is asked twice, and the files equal those of an undisturbed run."""
-    _, court = evaluated(tmp_path / "court", lambda _matter, attempt: how if attempt == 1 else "")
-    assert stage_two(court.out) == stage_two(undisturbed[1].out)
-    assert court.calls()["judge-a"] == 2 * undisturbed[1].calls()["judge-a"]
+    _, judged_samples = evaluated(tmp_path / "samples", lambda _matter, attempt: how if attempt == 1 else "")
+    assert stage_two(judged_samples.out) == stage_two(undisturbed[1].out)
+    assert judged_samples.calls()["judge-a"] == 2 * undisturbed[1].calls()["judge-a"]
 
 
 @pytest.mark.parametrize("how", UNREADABLE)
 def test_unreadable_verdicts_leave_the_denominator(
-    tmp_path: Path, undisturbed: tuple[assay.Run, Court], first_alone: assay.Run, how: str
+    tmp_path: Path, undisturbed: tuple[assay.Run, JudgedSamples], first_alone: assay.Run, how: str
 ) -> None:
     """All verdicts of one sample are unreadable: figures are those of the other sample, and invalid ones are counted."""
-    run, court = evaluated(tmp_path / "court", lambda matter, _: how if " two " in repr(matter) else "")
+    run, judged_samples = evaluated(tmp_path / "samples", lambda matter, _: how if " two " in repr(matter) else "")
     whole = undisturbed[0]
     assert run.exit_code == 4
-    spoiled = {matter for matter in court.server.questions if " two " in repr(matter)}
+    spoiled = {matter for matter in judged_samples.server.questions if " two " in repr(matter)}
     assert entry_of(run).invalid_verdicts == len(spoiled), "each once, whatever is computed from it"
     assert run.summary.exit_reason == f"Undecided: {len(spoiled)} verdicts of the judge cannot be used"
     assert figures(run) | {"f1": 0, "bleu1": 0} == figures(first_alone) | {"f1": 0, "bleu1": 0}
@@ -136,13 +138,13 @@ def test_unreadable_verdicts_leave_the_denominator(
             expected[section]["num_total"] = numbers["num_total"]
     assert aggregate_of(run) == expected, "every num_total counts what the judge was asked about"
     assert aggregate_of(run)["question_answering"]["num_valid"] == 3
-    nulls(court)
+    nulls(judged_samples)
 
 
-def nulls(court: Court) -> None:
+def nulls(judged_samples: JudgedSamples) -> None:
     """Assert that the records of the second sample have null and a reason, no label and no 0."""
     sessions, questions = (
-        [row["eval"] for row in lines(court.out / f"{name}_records.jsonl") if row["sample_id"] == "two"]
+        [row["eval"] for row in lines(judged_samples.out / f"{name}_records.jsonl") if row["sample_id"] == "two"]
         for name in ("session", "qa")
     )
     for evaluation in questions:
@@ -161,10 +163,10 @@ def nulls(court: Court) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_failing_verdicts_of_one_kind_leave_the_other_kinds(
-    tmp_path: Path, undisturbed: tuple[assay.Run, Court], kind: str
+    tmp_path: Path, undisturbed: tuple[assay.Run, JudgedSamples], kind: str
 ) -> None:
     """Only the metrics of the failing kind are invalid. All other figures are unchanged."""
-    run, _ = evaluated(tmp_path / "court", lambda matter, _: "prose" if matter.kind == kind else "")
+    run, _ = evaluated(tmp_path / "samples", lambda matter, _: "prose" if matter.kind == kind else "")
     whole = undisturbed[0]
     for name, figure in figures(run).items():
         if name in OF_KIND[kind]:
@@ -184,20 +186,20 @@ def test_a_rate_limited_judge_is_asked_by_the_next_start(
         return "429" if busy and " two " in repr(matter) else ""
 
     with JudgingServer(mixed, spoil, reply) as server:
-        court = Court(tmp_path / "court", server, sample("one", 3), sample("two", 2))
-        run = court.run(max_retries=0)
+        judged_samples = JudgedSamples(tmp_path / "samples", server, sample("one", 3), sample("two", 2))
+        run = judged_samples.run(max_retries=0)
         assert (run.exit_code, run.summary.state, run.summary.unscored) == (3, "incomplete", 1)
         assert set(invalid(run).values()) == {0}
         judged = figures(run) | {"f1": 0, "bleu1": 0}
         assert judged == figures(first_alone) | {"f1": 0, "bleu1": 0}
-        assert typed("show", str(court.out)) == 0
+        assert typed("show", str(judged_samples.out)) == 0
         assert "1 case could not be judged; it will be judged again" in capsys.readouterr().err
         busy = False
-        received = Counter(court.said_to("judge-a"))
-        assert court.run().exit_code == 0
-        again = Counter(court.said_to("judge-a")) - received
+        received = Counter(judged_samples.said_to("judge-a"))
+        assert judged_samples.run().exit_code == 0
+        again = Counter(judged_samples.said_to("judge-a")) - received
         assert all(" two " in prompt for prompt in again)
-        assert max(Counter(court.said_to("subject")).values()) == 1
+        assert max(Counter(judged_samples.said_to("subject")).values()) == 1
 
 
 class Wavering:
@@ -229,11 +231,11 @@ def test_votes_that_disagree_are_marked(tmp_path: Path, capsys: pytest.CaptureFi
     one = sample("one", 2)
     del one["qa_checkpoints"][0]["questions"][0]["evidence"]
     with JudgingServer(Wavering(), other=reply) as server:
-        court = Court(tmp_path / "court", server, one)
-        single = court.run()
-        calls = court.calls()["judge-a"]
-        run = court.run(votes=3, output_dir=f"{tmp_path}/votes")
-        assert court.calls()["judge-a"] == 4 * calls
+        judged_samples = JudgedSamples(tmp_path / "samples", server, one)
+        single = judged_samples.run()
+        calls = judged_samples.calls()["judge-a"]
+        run = judged_samples.run(votes=3, output_dir=f"{tmp_path}/votes")
+        assert judged_samples.calls()["judge-a"] == 4 * calls
     assert figures(run) == figures(single)
     assert flaky(single) == {}
     assert {name for name, (_, differ) in flaky(run).items() if differ} == {
@@ -247,12 +249,14 @@ def test_votes_that_disagree_are_marked(tmp_path: Path, capsys: pytest.CaptureFi
     assert marked == ["S01", "probe_1/1"]
 
 
-def test_a_bad_vote_among_good_ones_is_asked_again(tmp_path: Path, undisturbed: tuple[assay.Run, Court]) -> None:
+def test_a_bad_vote_among_good_ones_is_asked_again(
+    tmp_path: Path, undisturbed: tuple[assay.Run, JudgedSamples]
+) -> None:
     """Every question costs one more call, and all three votes count."""
-    run, court = evaluated(tmp_path / "court", lambda _, attempt: "half" if attempt == 2 else "", votes=3)
+    run, judged_samples = evaluated(tmp_path / "samples", lambda _, attempt: "half" if attempt == 2 else "", votes=3)
     assert figures(run) == figures(undisturbed[0])
-    assert court.calls()["judge-a"] == 4 * undisturbed[1].calls()["judge-a"]
-    (path,) = court.out.glob("assay/*/scores.jsonl")
+    assert judged_samples.calls()["judge-a"] == 4 * undisturbed[1].calls()["judge-a"]
+    (path,) = judged_samples.out.glob("assay/*/scores.jsonl")
     scores = [json.loads(line) for line in path.read_text().splitlines()[1:]]
     votes = [score["data"]["votes"] for score in scores if "votes" in (score.get("data") or {})]
     assert {len(each) for each in votes} == {3}
@@ -262,8 +266,8 @@ def test_show_failed_has_the_reason_of_every_invalid_verdict(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One line for the scores that are computed from one verdict."""
-    _, court = evaluated(tmp_path / "court", lambda matter, _: "prose" if " two " in repr(matter) else "")
-    assert typed("show", str(court.out), "--failed") == 0
+    _, judged_samples = evaluated(tmp_path / "samples", lambda matter, _: "prose" if " two " in repr(matter) else "")
+    assert typed("show", str(judged_samples.out), "--failed") == 0
     rows = capsys.readouterr().out.partition("invalid scores")[2].splitlines()[3:]
     assert all("no verdict: " in row for row in rows)
     known = {" ".join(row.partition("no verdict: ")[0].split()) for row in rows}

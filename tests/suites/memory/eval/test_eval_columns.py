@@ -9,7 +9,15 @@ from msgspec import Struct
 
 from assay.scoring.questions import JudgeQuestion, UpdateQuestion, Verdict, invalid
 from assay.suites.memory.eval.eval_columns import Aggregate, qa_eval, sample_evals, session_eval
-from assay.suites.memory.eval.rows import MemoryLabel, PointLabel, QaEval, QaRow, SampleRows, SessionEval, SessionRow
+from assay.suites.memory.eval.result_lines import (
+    MemoryLabel,
+    PointLabel,
+    QaEval,
+    QaLine,
+    SampleResults,
+    SessionEval,
+    SessionLine,
+)
 from assay.suites.memory.eval.scorers import NO_POINTS
 
 from suites.memory.eval.doubles import Scripted, judge, point, question, session
@@ -49,12 +57,12 @@ def without(*kinds: str) -> Callable[[JudgeQuestion], Verdict]:
     return told
 
 
-def made(told: Callable[[JudgeQuestion], Verdict], row: SessionRow = SESSION) -> SessionEval:
+def made(told: Callable[[JudgeQuestion], Verdict], row: SessionLine = SESSION) -> SessionEval:
     """Return the eval of one session."""
     return session_eval(row, judge(Scripted(told), [row], []))
 
 
-def answered(told: Callable[[JudgeQuestion], Verdict], row: QaRow) -> QaEval:
+def answered(told: Callable[[JudgeQuestion], Verdict], row: QaLine) -> QaEval:
     """Return the eval of one question."""
     return qa_eval(row, judge(Scripted(told), [], [row]))
 
@@ -165,7 +173,7 @@ def test_a_failed_point_leaves_the_denominator() -> None:
         (session("S01", new=[point("a", " ")]), None, None),
     ],
 )
-def test_nothing_to_judge_is_null(row: SessionRow, recall: float | None, correctness: float | None) -> None:
+def test_nothing_to_judge_is_null(row: SessionLine, recall: float | None, correctness: float | None) -> None:
     """Without gold recall is null. With gold and no texts recall is 0 and correctness is null."""
     evaluation = made(says, row)
     assert (evaluation.recall, evaluation.correctness_rate) == (recall, correctness)
@@ -273,7 +281,7 @@ def test_a_sample_gives_every_row_its_own_scores() -> None:
         labels = told.get(matter.kind) or (OF_POINTS[getattr(matter, "new", "")],)
         return Verdict(labels[: matter.count])
 
-    evals = sample_evals(SampleRows(rows, questions), judge(Scripted(one), rows, questions))
+    evals = sample_evals(SampleResults(rows, questions), judge(Scripted(one), rows, questions))
     assert [[record.label for record in each.update_records] for each in evals.sessions] == [
         ["updated", "both"],
         ["outdated"],

@@ -20,7 +20,7 @@ from assay.scoring.questions import JudgeQuestion, Verdict
 from servers.judging import JudgingServer
 from servers.loopback import LoopbackServer
 from support.commands import typed
-from support.memory_court import STAGE_ONE, SUBJECT, Court, reply, stage_one, stage_two
+from support.judged_samples import STAGE_ONE, SUBJECT, JudgedSamples, reply, stage_one, stage_two
 from support.memory_samples import aggregate_of, entry_of, lines, sample, subjects_of
 from support.memory_talks import MEMORY
 
@@ -49,24 +49,24 @@ def _in_other_words(matter: JudgeQuestion) -> Verdict:
 
 
 @pytest.fixture
-def court(tmp_path: Path, server: JudgingServer) -> Court:
+def judged_samples(tmp_path: Path, server: JudgingServer) -> JudgedSamples:
     """Two samples, with two sessions and with one."""
-    return Court(tmp_path / "court", server, sample("s1", 2), sample("s2", 1))
+    return JudgedSamples(tmp_path / "samples", server, sample("s1", 2), sample("s2", 1))
 
 
 @pytest.mark.parametrize("baselines", ["bm25", SEVERAL])
-def test_only_the_second_judge_is_called(court: Court, baselines: str) -> None:
+def test_only_the_second_judge_is_called(judged_samples: JudgedSamples, baselines: str) -> None:
     """Needs neither data nor model. Pipeline files stay untouched, and scores of both judges are kept."""
-    first = court.run(baseline=[baselines])
-    files, calls, scored = stage_one(court.out), court.calls(), court.scorers()
-    shutil.move(court.folder / "data", court.folder / "away")
-    second = court.judged("openai/judge-b")
-    assert court.calls() - calls == {"judge-b": calls["judge-a"]}
-    assert stage_one(court.out) == files
+    first = judged_samples.run(baseline=[baselines])
+    files, calls, scored = stage_one(judged_samples.out), judged_samples.calls(), judged_samples.scorers()
+    shutil.move(judged_samples.folder / "data", judged_samples.folder / "away")
+    second = judged_samples.judged("openai/judge-b")
+    assert judged_samples.calls() - calls == {"judge-b": calls["judge-a"]}
+    assert stage_one(judged_samples.out) == files
     assert second.folder == first.folder
     (words, judged) = sorted(scored, key=lambda name: name.startswith("judged"))
-    (added,) = court.scorers().keys() - scored.keys()
-    assert court.scorers() == {**scored, added: scored[judged]}
+    (added,) = judged_samples.scorers().keys() - scored.keys()
+    assert judged_samples.scorers() == {**scored, added: scored[judged]}
     assert words.startswith("words@")
     assert second.report is not None
     judges = [{judge.name for judge in entry.judges} for entry in second.report.entries]
@@ -74,75 +74,75 @@ def test_only_the_second_judge_is_called(court: Court, baselines: str) -> None:
 
 
 @pytest.mark.parametrize("baselines", ["bm25", SEVERAL])
-def test_returning_to_the_first_judge_calls_nothing(court: Court, baselines: str) -> None:
+def test_returning_to_the_first_judge_calls_nothing(judged_samples: JudgedSamples, baselines: str) -> None:
     """Its files are restored byte by byte, by `--eval-only` and by the full command."""
-    court.run(baseline=[baselines])
-    before = stage_two(court.out)
-    court.judged("offline")
-    assert stage_two(court.out) != before
-    calls = court.calls()
-    for data in ("", f"{court.folder}/data", f"{court.folder}/nowhere"):
-        court.judged("openai/judge-a", dataset=data)
-        assert (court.calls(), stage_two(court.out)) == (calls, before)
-    court.judged("offline")
-    court.run(baseline=[baselines])
-    assert (court.calls(), stage_two(court.out)) == (calls, before)
+    judged_samples.run(baseline=[baselines])
+    before = stage_two(judged_samples.out)
+    judged_samples.judged("offline")
+    assert stage_two(judged_samples.out) != before
+    calls = judged_samples.calls()
+    for data in ("", f"{judged_samples.folder}/data", f"{judged_samples.folder}/nowhere"):
+        judged_samples.judged("openai/judge-a", dataset=data)
+        assert (judged_samples.calls(), stage_two(judged_samples.out)) == (calls, before)
+    judged_samples.judged("offline")
+    judged_samples.run(baseline=[baselines])
+    assert (judged_samples.calls(), stage_two(judged_samples.out)) == (calls, before)
 
 
-def test_a_memory_of_a_file_is_found_again(court: Court) -> None:
+def test_a_memory_of_a_file_is_found_again(judged_samples: JudgedSamples) -> None:
     """With or without its path in --baseline, alone or among several. No call is repeated."""
-    (court.folder / "own.py").write_text(MEMORY)
-    own = f"{court.folder}/own.py:Own"
+    (judged_samples.folder / "own.py").write_text(MEMORY)
+    own = f"{judged_samples.folder}/own.py:Own"
     for baselines in (own, f"bm25,{own}"):
-        out = f"{court.folder}/{len(baselines)}"
-        run = court.run(baseline=[baselines], output_dir=out)
-        calls = court.calls()
+        out = f"{judged_samples.folder}/{len(baselines)}"
+        run = judged_samples.run(baseline=[baselines], output_dir=out)
+        calls = judged_samples.calls()
         for names in ([baselines], []):
-            again = court.judged("openai/judge-a", baseline=names, output_dir=out)
+            again = judged_samples.judged("openai/judge-a", baseline=names, output_dir=out)
             assert (again.folder, subjects_of(again)) == (run.folder, subjects_of(run))
-        assert court.calls() == calls
+        assert judged_samples.calls() == calls
 
 
-def test_stopped_judging_continues_with_the_rest(court: Court) -> None:
+def test_stopped_judging_continues_with_the_rest(judged_samples: JudgedSamples) -> None:
     """After a stop in the middle of judging, received verdicts are not requested again."""
-    court.run(judge="offline")
-    files = stage_one(court.out)
-    stopped = court.judged("openai/judge-b", max_calls=5)
-    assert (stopped.exit_code, court.calls()["judge-b"]) == (3, 5)
-    assert court.judged("openai/judge-b").exit_code == 0
-    prompts = court.said_to("judge-b")
+    judged_samples.run(judge="offline")
+    files = stage_one(judged_samples.out)
+    stopped = judged_samples.judged("openai/judge-b", max_calls=5)
+    assert (stopped.exit_code, judged_samples.calls()["judge-b"]) == (3, 5)
+    assert judged_samples.judged("openai/judge-b").exit_code == 0
+    prompts = judged_samples.said_to("judge-b")
     assert len(prompts) == len(set(prompts))
-    assert stage_one(court.out) == files
+    assert stage_one(judged_samples.out) == files
 
 
 @pytest.mark.parametrize("baselines", ["bm25", SEVERAL])
 @pytest.mark.parametrize("failure", ["unreachable", "refused", "stopped"])
 def test_answers_are_judged_although_their_own_judge_never_judged_them(
-    court: Court, failure: str, baselines: str
+    judged_samples: JudgedSamples, failure: str, baselines: str
 ) -> None:
     """The pipeline files have every sample that is answered. In the end they are those of a run without a failure."""
-    undisturbed = court.run(baseline=[baselines], output_dir=f"{court.folder}/undisturbed")
+    undisturbed = judged_samples.run(baseline=[baselines], output_dir=f"{judged_samples.folder}/undisturbed")
     expected = _contents(undisturbed.folder.parent.parent)
     options: Row = {"baseline": [baselines], "open_cases": 1}
     if failure == "unreachable":
-        court.run(**options, judge_base_url="http://127.0.0.1:9/v1", max_retries=0)
+        judged_samples.run(**options, judge_base_url="http://127.0.0.1:9/v1", max_retries=0)
     elif failure == "stopped":
-        court.run(**options, judge="offline", max_calls=court.calls()[SUBJECT] - 1)
+        judged_samples.run(**options, judge="offline", max_calls=judged_samples.calls()[SUBJECT] - 1)
     else:
         with (
             LoopbackServer(lambda _: (401, {"error": {"message": "bad key"}})) as locked,
             pytest.raises(ModelRefused, match="401"),
         ):
-            court.run(**options, judge_base_url=locked.url)
-    for name, content in _contents(court.out).items():
+            judged_samples.run(**options, judge_base_url=locked.url)
+    for name, content in _contents(judged_samples.out).items():
         assert set(content.splitlines()) <= set(expected[name].splitlines())
-    calls = court.calls()
-    judged = court.judged("offline")
-    assert (judged.exit_code, court.calls()) == (3, calls)
+    calls = judged_samples.calls()
+    judged = judged_samples.judged("offline")
+    assert (judged.exit_code, judged_samples.calls()) == (3, calls)
     assert entry_of(judged, baselines.partition(",")[0]).counts["samples"]
-    again = court.run(baseline=[baselines])
+    again = judged_samples.run(baseline=[baselines])
     assert (again.exit_code, again.folder) == (0, judged.folder)
-    assert _contents(court.out) == expected
+    assert _contents(judged_samples.out) == expected
 
 
 def _contents(out: Path) -> dict[str, bytes]:
@@ -150,173 +150,177 @@ def _contents(out: Path) -> dict[str, bytes]:
     return {name: content for name, (content, _) in stage_one(out).items()}
 
 
-def test_a_sample_that_a_kill_cut_off_is_not_judged(court: Court) -> None:
+def test_a_sample_that_a_kill_cut_off_is_not_judged(judged_samples: JudgedSamples) -> None:
     """The half line behind the last whole sample is neither an error nor the file of another tool."""
-    stopped = court.run(judge_base_url="http://127.0.0.1:9/v1", max_retries=0, open_cases=1)
+    stopped = judged_samples.run(judge_base_url="http://127.0.0.1:9/v1", max_retries=0, open_cases=1)
     for name in STAGE_ONE:
-        with (court.out / name).open("ab") as file:
+        with (judged_samples.out / name).open("ab") as file:
             file.write(b'{"sample_id": "s3", "half')
-    judged = court.judged("offline")
+    judged = judged_samples.judged("offline")
     assert judged.folder == stopped.folder
-    assert {row["sample_id"] for row in lines(court.out / STAGE_ONE[0])} == {"s1"}
-    assert court.run().exit_code == 0
-    assert {row["sample_id"] for row in lines(court.out / STAGE_ONE[0])} == {"s1", "s2"}
+    assert {row["sample_id"] for row in lines(judged_samples.out / STAGE_ONE[0])} == {"s1"}
+    assert judged_samples.run().exit_code == 0
+    assert {row["sample_id"] for row in lines(judged_samples.out / STAGE_ONE[0])} == {"s1", "s2"}
 
 
 @pytest.mark.parametrize("failure", ["unreachable", "refused", "stopped"])
-def test_a_failed_judge_leaves_a_finished_run_finished(court: Court, failure: str) -> None:
+def test_a_failed_judge_leaves_a_finished_run_finished(judged_samples: JudgedSamples, failure: str) -> None:
     """The run keeps its state, its report and its files. A later judge and the first command both still work."""
-    court.run(judge="offline")
-    run = assay.load(str(court.out))
-    before = stage_two(court.out)
-    calls = court.calls()
+    judged_samples.run(judge="offline")
+    run = assay.load(str(judged_samples.out))
+    before = stage_two(judged_samples.out)
+    calls = judged_samples.calls()
     if failure == "unreachable":
-        stopped = court.judged("openai/judge-b", judge_base_url="http://127.0.0.1:9/v1", max_retries=0)
+        stopped = judged_samples.judged("openai/judge-b", judge_base_url="http://127.0.0.1:9/v1", max_retries=0)
         assert (stopped.exit_code, "cannot be reached" in stopped.reason) == (3, True)
     elif failure == "stopped":
-        assert court.judged("openai/judge-b", max_calls=2).exit_code == 3
+        assert judged_samples.judged("openai/judge-b", max_calls=2).exit_code == 3
     else:
         with (
             LoopbackServer(lambda _: (401, {"error": {"message": "bad key"}})) as locked,
             pytest.raises(ModelRefused, match="401"),
         ):
-            court.judged("openai/judge-b", judge_base_url=locked.url)
-    loaded = assay.load(str(court.out))
+            judged_samples.judged("openai/judge-b", judge_base_url=locked.url)
+    loaded = assay.load(str(judged_samples.out))
     assert (loaded.folder, loaded.summary.state, loaded.exit_code) == (run.folder, "finished", 0)
     assert loaded.report == run.report
-    assert stage_two(court.out) == before
-    assert court.run(judge="offline").asked is False
-    assert court.calls()[SUBJECT] == calls[SUBJECT]
-    assert court.judged("openai/judge-b").exit_code == 0
-    assert stage_two(court.out) != before
+    assert stage_two(judged_samples.out) == before
+    assert judged_samples.run(judge="offline").asked is False
+    assert judged_samples.calls()[SUBJECT] == calls[SUBJECT]
+    assert judged_samples.judged("openai/judge-b").exit_code == 0
+    assert stage_two(judged_samples.out) != before
 
 
-def test_a_failed_judge_does_not_claim_the_files_of_a_later_run(court: Court) -> None:
+def test_a_failed_judge_does_not_claim_the_files_of_a_later_run(judged_samples: JudgedSamples) -> None:
     """The first run was overwritten by a second one. A failed judge must not make its summary look newer."""
-    court.run(judge="offline")
-    later = court.run(judge="offline", top_k=3, fresh=True)
-    files = stage_one(court.out)
-    stopped = court.run(judge="openai/judge-b", max_calls=2)
+    judged_samples.run(judge="offline")
+    later = judged_samples.run(judge="offline", top_k=3, fresh=True)
+    files = stage_one(judged_samples.out)
+    stopped = judged_samples.run(judge="openai/judge-b", max_calls=2)
     assert (stopped.exit_code, stopped.folder == later.folder) == (3, False)
-    assert stage_one(court.out) == files
-    court.run(judge="offline")
-    assert stage_one(court.out) != files
+    assert stage_one(judged_samples.out) == files
+    judged_samples.run(judge="offline")
+    assert stage_one(judged_samples.out) != files
 
 
-def test_changed_gold_requests_only_changed_verdicts(court: Court) -> None:
+def test_changed_gold_requests_only_changed_verdicts(judged_samples: JudgedSamples) -> None:
     """Everything is scored again. Only verdicts whose question changed are requested."""
-    court.run()
-    calls, scored = court.calls(), court.scorers()
-    path = court.folder / "data" / "s1.json"
+    judged_samples.run()
+    calls, scored = judged_samples.calls(), judged_samples.scorers()
+    path = judged_samples.folder / "data" / "s1.json"
     path.write_text(path.read_text().replace('"answer": "Rex1x1"', '"answer": "Bella"'))
-    answers = aggregate_of(court.run())["question_answering"]
-    assert court.calls() - calls == {"judge-a": 1}
+    answers = aggregate_of(judged_samples.run())["question_answering"]
+    assert judged_samples.calls() - calls == {"judge-a": 1}
     assert (answers["num_valid"], answers["correct_ratio"]) == (3, pytest.approx(2 / 3))
-    assert sorted(court.scorers().values()) == sorted([*scored.values()] * 2)
-    court.judged("openai/judge-a")
-    assert court.calls() - calls == {"judge-a": 1}
+    assert sorted(judged_samples.scorers().values()) == sorted([*scored.values()] * 2)
+    judged_samples.judged("openai/judge-a")
+    assert judged_samples.calls() - calls == {"judge-a": 1}
 
 
-def test_three_votes_after_one_cost_two_more_calls(court: Court) -> None:
+def test_three_votes_after_one_cost_two_more_calls(judged_samples: JudgedSamples) -> None:
     """The existing vote is one of the three. The scores count as those of another judge."""
-    court.run()
-    calls, scored = court.calls()["judge-a"], court.scorers()
-    court.judged("openai/judge-a", votes=3)
-    assert court.calls()["judge-a"] == 3 * calls
-    assert len(court.scorers()) == len(scored) + 1
-    court.judged("openai/judge-a")
-    assert court.calls()["judge-a"] == 3 * calls
+    judged_samples.run()
+    calls, scored = judged_samples.calls()["judge-a"], judged_samples.scorers()
+    judged_samples.judged("openai/judge-a", votes=3)
+    assert judged_samples.calls()["judge-a"] == 3 * calls
+    assert len(judged_samples.scorers()) == len(scored) + 1
+    judged_samples.judged("openai/judge-a")
+    assert judged_samples.calls()["judge-a"] == 3 * calls
 
 
-def test_fresh_judges_again_as_a_new_run(court: Court) -> None:
+def test_fresh_judges_again_as_a_new_run(judged_samples: JudgedSamples) -> None:
     """The files become a new run. The run that wrote them is unchanged."""
-    run = court.run()
-    calls, before = court.calls(), stage_two(court.out)
-    fresh = court.judged("openai/judge-a", fresh=True)
+    run = judged_samples.run()
+    calls, before = judged_samples.calls(), stage_two(judged_samples.out)
+    fresh = judged_samples.judged("openai/judge-a", fresh=True)
     assert fresh.folder != run.folder
-    assert court.calls() - calls == {"judge-a": calls["judge-a"]}
-    assert stage_two(court.out) == before
-    calls = court.calls()
-    assert [court.judged("openai/judge-a").folder, court.run().folder] == [run.folder, run.folder]
-    assert (court.calls(), stage_two(court.out)) == (calls, before)
+    assert judged_samples.calls() - calls == {"judge-a": calls["judge-a"]}
+    assert stage_two(judged_samples.out) == before
+    calls = judged_samples.calls()
+    assert [judged_samples.judged("openai/judge-a").folder, judged_samples.run().folder] == [run.folder, run.folder]
+    assert (judged_samples.calls(), stage_two(judged_samples.out)) == (calls, before)
 
 
 def test_a_sample_that_failed_stays_failed(tmp_path: Path, server: JudgingServer) -> None:
     """It has no lines, and every judge's report names it with its reason."""
     bad = sample("bad", 2)
     bad["sessions"][1]["dialogue"][0]["content"] = "poison"
-    court = Court(tmp_path / "court", server, bad, sample("good", 2))
-    (court.folder / "own.py").write_text(MEMORY)
-    first = entry_of(court.run(baseline=[f"{court.folder}/own.py:Own"]), "own")
+    judged_samples = JudgedSamples(tmp_path / "samples", server, bad, sample("good", 2))
+    (judged_samples.folder / "own.py").write_text(MEMORY)
+    first = entry_of(judged_samples.run(baseline=[f"{judged_samples.folder}/own.py:Own"]), "own")
     assert (first.counts["samples"], first.counts["failed"]) == (1, 1)
     for options in ({}, {"retry_failed": True}):
-        second = entry_of(court.judged("openai/judge-b", **options), "own")
+        second = entry_of(judged_samples.judged("openai/judge-b", **options), "own")
         assert (second.counts, second.examples) == (first.counts, first.examples)
-    assert court.calls()[SUBJECT] == 3
+    assert judged_samples.calls()[SUBJECT] == 3
 
 
 @pytest.mark.parametrize("names", ["bm52", "bm25,STMemory"])
-def test_a_run_is_not_judged_under_another_name(court: Court, names: str) -> None:
+def test_a_run_is_not_judged_under_another_name(judged_samples: JudgedSamples, names: str) -> None:
     """A wrong --baseline would pay for all verdicts again, so it is refused."""
-    court.run()
-    calls = court.calls()
+    judged_samples.run()
+    calls = judged_samples.calls()
     with pytest.raises(UsageError, match="but --baseline"):
-        court.judged("openai/judge-a", baseline=[names])
-    assert court.calls() == calls
+        judged_samples.judged("openai/judge-a", baseline=[names])
+    assert judged_samples.calls() == calls
 
 
-def test_one_of_several_memories_is_judged_as_a_new_run(court: Court) -> None:
+def test_one_of_several_memories_is_judged_as_a_new_run(judged_samples: JudgedSamples) -> None:
     """Only its records change. It becomes a new run, because the first run reports all memories."""
-    run = court.run(baseline=[SEVERAL], judge="offline")
-    files, before = stage_one(court.out), stage_two(court.out)
-    apart = court.judged("openai/judge-a", baseline=["bm25"])
+    run = judged_samples.run(baseline=[SEVERAL], judge="offline")
+    files, before = stage_one(judged_samples.out), stage_two(judged_samples.out)
+    apart = judged_samples.judged("openai/judge-a", baseline=["bm25"])
     assert (subjects_of(apart), apart.folder == run.folder) == (["bm25"], False)
-    assert stage_one(court.out) == files
-    changed = {name for name, content in stage_two(court.out).items() if before[name] != content}
+    assert stage_one(judged_samples.out) == files
+    changed = {name for name, content in stage_two(judged_samples.out).items() if before[name] != content}
     assert {Path(name).parent.name for name in changed} == {"bm25"}
-    assert set(court.calls()) == {SUBJECT, "judge-a"}
-    calls = court.calls()
-    court.judged("openai/judge-a", baseline=["bm25"])
-    assert court.calls() == calls
+    assert set(judged_samples.calls()) == {SUBJECT, "judge-a"}
+    calls = judged_samples.calls()
+    judged_samples.judged("openai/judge-a", baseline=["bm25"])
+    assert judged_samples.calls() == calls
 
 
 @pytest.mark.parametrize("how", ["base_url", "judge_base_url", "OPENAI_BASE_URL", "OPENAI_BASE_URL_JUDGE"])
-def test_the_judge_may_have_another_endpoint(court: Court, how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_judge_may_have_another_endpoint(
+    judged_samples: JudgedSamples, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By flag or by environment. The run stays the same although its model is at another endpoint."""
-    run = court.run(judge="offline")
+    run = judged_samples.run(judge="offline")
     with JudgingServer() as elsewhere:
         options: Row = {"base_url": None}
         if how.isupper():
             monkeypatch.setenv(how, elsewhere.url)
         else:
             options[how] = elsewhere.url
-        assert court.judged("openai/judge-b", **options).folder == run.folder
+        assert judged_samples.judged("openai/judge-b", **options).folder == run.folder
         assert {body["model"] for body in elsewhere.bodies} == {"judge-b"}
-    assert set(court.calls()) == {SUBJECT}
+    assert set(judged_samples.calls()) == {SUBJECT}
 
 
-def test_the_default_endpoint_of_the_judge_is_that_of_the_model(court: Court) -> None:
+def test_the_default_endpoint_of_the_judge_is_that_of_the_model(judged_samples: JudgedSamples) -> None:
     """The help of --judge-base-url documents this default."""
-    court.run(judge="offline")
-    court.judged("openai/judge-b", base_url=None)
-    assert court.calls()["judge-b"]
+    judged_samples.run(judge="offline")
+    judged_samples.judged("openai/judge-b", base_url=None)
+    assert judged_samples.calls()["judge-b"]
 
 
-def test_a_model_without_endpoint_gives_none_to_the_judge(court: Court, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_without_endpoint_gives_none_to_the_judge(
+    judged_samples: JudgedSamples, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A Python function has no endpoint. The judge then needs its own endpoint or a key."""
-    options = {"model": f"python/{court.folder}/model.py:answer", "base_url": None}
-    court.run(judge="offline", **options)
+    options = {"model": f"python/{judged_samples.folder}/model.py:answer", "base_url": None}
+    judged_samples.run(judge="offline", **options)
     with pytest.raises(UsageError, match="no endpoint and no key"):
-        court.judged("openai/judge-b", base_url=None)
-    monkeypatch.setenv("OPENAI_BASE_URL", court.server.url)
-    assert court.judged("openai/judge-b", base_url=None).exit_code == 0
-    assert set(court.calls()) == {"judge-b"}
+        judged_samples.judged("openai/judge-b", base_url=None)
+    monkeypatch.setenv("OPENAI_BASE_URL", judged_samples.server.url)
+    assert judged_samples.judged("openai/judge-b", base_url=None).exit_code == 0
+    assert set(judged_samples.calls()) == {"judge-b"}
 
 
-def test_missing_pipeline_files_are_reported(court: Court, capsys: pytest.CaptureFixture[str]) -> None:
+def test_missing_pipeline_files_are_reported(judged_samples: JudgedSamples, capsys: pytest.CaptureFixture[str]) -> None:
     """Exit code 2 with a message, and no folder is created."""
     for flags in ((), ("--baseline", "bm25"), ("--baseline", SEVERAL)):
-        nowhere = str(court.folder / "nowhere")
+        nowhere = str(judged_samples.folder / "nowhere")
         code = typed("memory", "eval", "--output-dir", nowhere, "--eval-only", "--judge", "offline", *flags)
         assert code == 2
         assert "pipeline_sessions.jsonl" in capsys.readouterr().err
@@ -340,14 +344,14 @@ FOREIGN: dict[str, Any] = {
 class Foreign:
     """A folder with only the two pipeline files, as if from another tool."""
 
-    def __init__(self, court: Court) -> None:
-        court.run(judge="offline")
-        self.out = court.folder / "foreign"
+    def __init__(self, judged_samples: JudgedSamples) -> None:
+        judged_samples.run(judge="offline")
+        self.out = judged_samples.folder / "foreign"
         self.out.mkdir()
-        self.rows = [lines(court.out / name) for name in STAGE_ONE]
+        self.rows = [lines(judged_samples.out / name) for name in STAGE_ONE]
         for name in STAGE_ONE:
-            shutil.copy(court.out / name, self.out / name)
-        self._court = court
+            shutil.copy(judged_samples.out / name, self.out / name)
+        self._samples = judged_samples
 
     def write(self, sessions: list[Row], questions: list[Row]) -> None:
         for name, rows in zip(STAGE_ONE, (sessions, questions), strict=True):
@@ -356,7 +360,7 @@ class Foreign:
     def judged(self, **options: Any) -> Any:
         """Judged, with the files untouched."""
         before = stage_one(self.out)
-        run = self._court.judged("openai/judge-b", output_dir=str(self.out), **options)
+        run = self._samples.judged("openai/judge-b", output_dir=str(self.out), **options)
         assert stage_one(self.out) == before
         return run
 
@@ -365,18 +369,20 @@ class Foreign:
 
 
 @pytest.fixture
-def foreign(court: Court) -> Foreign:
-    return Foreign(court)
+def foreign(judged_samples: JudgedSamples) -> Foreign:
+    return Foreign(judged_samples)
 
 
-def test_files_without_a_run_become_one(court: Court, foreign: Foreign, capsys: pytest.CaptureFixture[str]) -> None:
+def test_files_without_a_run_become_one(
+    judged_samples: JudgedSamples, foreign: Foreign, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Same figures as in the original folder, only judge calls, and no call when repeated."""
     run = foreign.judged()
-    calls = court.calls()
+    calls = judged_samples.calls()
     assert set(calls) == {SUBJECT, "judge-b"}
-    here = court.judged("openai/judge-b")
+    here = judged_samples.judged("openai/judge-b")
     assert aggregate_of(run) == aggregate_of(here)
-    assert court.calls()["judge-b"] == 2 * calls["judge-b"]
+    assert judged_samples.calls()["judge-b"] == 2 * calls["judge-b"]
     again = foreign.judged()
     assert (again.folder, again.asked) == (run.folder, False)
     for words in ([], ["s1"]):
@@ -399,17 +405,17 @@ def test_rows_of_other_tools_are_judged(foreign: Foreign, how: str) -> None:
     assert {record["eval"]["answer_is_valid"] for record in foreign.records()[1]} == {True}
 
 
-def test_edited_files_are_judged_as_they_are_now(court: Court) -> None:
+def test_edited_files_are_judged_as_they_are_now(judged_samples: JudgedSamples) -> None:
     """The run that wrote them keeps its scores. The edited files become a new run."""
-    run = court.run()
+    run = judged_samples.run()
     before = aggregate_of(run)
-    path = court.out / STAGE_ONE[1]
+    path = judged_samples.out / STAGE_ONE[1]
     path.write_text(path.read_text().replace('"Rex1x1"', '"Bella"'))
-    edited = court.judged("openai/judge-a")
+    edited = judged_samples.judged("openai/judge-a")
     assert edited.folder != run.folder
     correct = [each["question_answering"]["correct_ratio"] for each in (before, aggregate_of(edited))]
     assert correct == [1.0, pytest.approx(1 / 3)]
-    assert court.calls()[SUBJECT] == 3
+    assert judged_samples.calls()[SUBJECT] == 3
 
 
 def test_samples_may_be_mixed_and_lines_blank(foreign: Foreign) -> None:
@@ -451,12 +457,12 @@ def test_the_baseline_name_comes_from_the_flag_or_the_rows(foreign: Foreign) -> 
 
 @pytest.mark.parametrize("baseline", [[], ["bm25"]])
 def test_invalid_lines_are_reported_before_the_first_request(
-    court: Court, foreign: Foreign, baseline: list[str]
+    judged_samples: JudgedSamples, foreign: Foreign, baseline: list[str]
 ) -> None:
     """The message has file, line and missing key. Exit code 2, and no run folder is created."""
     sessions, questions = foreign.rows
     foreign.write(sessions, [*questions[:2], without(questions[2], "question")])
-    calls = court.calls()
+    calls = judged_samples.calls()
     with pytest.raises(InputError, match=r"pipeline_qa\.jsonl:3: .*`question`") as caught:
         foreign.judged(baseline=baseline)
     assert caught.value.exit_code == 2
@@ -465,5 +471,5 @@ def test_invalid_lines_are_reported_before_the_first_request(
     with pytest.raises(InputError, match=r"pipeline_sessions\.jsonl:3: .*truncated") as caught:
         foreign.judged(baseline=baseline)
     assert caught.value.exit_code == 2
-    assert court.calls() == calls
+    assert judged_samples.calls() == calls
     assert not (foreign.out / "assay").exists()

@@ -16,7 +16,7 @@ from assay.core.errors import ModelError
 from assay.core.memory import Message
 from assay.core.protocols import Context
 from assay.core.types import Call, Failure, Request
-from assay.core.usage import StageUsage
+from assay.core.usage import PurposeUsage
 from assay.suites.memory.eval.suite import MemoryEvalSuite
 from assay.suites.memory.memory_set import MemorySet
 from assay.suites.memory.sessions import SampleInputs, SessionInputs, SessionQuestion, SessionsSolver
@@ -25,7 +25,7 @@ from assay.usercode.plugins import find_memory
 
 from servers.judging import JudgingServer
 from support.commands import typed
-from support.memory_court import STAGE_ONE, SUBJECT, Court, reply
+from support.judged_samples import STAGE_ONE, SUBJECT, JudgedSamples, reply
 from support.memory_samples import Samples, entry_of, sample
 from support.memory_talks import MEMORY
 
@@ -54,8 +54,8 @@ def marked(sessions: int = 3) -> dict[str, Any]:
 def test_requests_of_the_subject_have_no_gold(tmp_path: Path, memory: str) -> None:
     """Neither requests of the memory nor of the answers contain gold. All requests to judges do."""
     with JudgingServer(other=reply) as server:
-        court = Court(tmp_path / "court", server, marked())
-        run = court.run(baseline=[memory])
+        judged_samples = JudgedSamples(tmp_path / "samples", server, marked())
+        run = judged_samples.run(baseline=[memory])
         bodies = [(body["model"], json.dumps(body)) for body in server.bodies]
     requests = [body for model, body in bodies if model == SUBJECT]
     judged = [body for model, body in bodies if model != SUBJECT]
@@ -66,7 +66,7 @@ def test_requests_of_the_subject_have_no_gold(tmp_path: Path, memory: str) -> No
     assert judged
     assert all(MARK in body for body in judged)
     for name in STAGE_ONE:
-        assert MARK in (court.out / name).read_text()
+        assert MARK in (judged_samples.out / name).read_text()
 
 
 def test_a_missing_key_ends_the_command(
@@ -76,10 +76,10 @@ def test_a_missing_key_ends_the_command(
     for name in ("OPENAI_API_KEY", "OPENAI_API_KEY_JUDGE", "OPENAI_BASE_URL", "OPENAI_BASE_URL_JUDGE"):
         monkeypatch.delenv(name, raising=False)
     with JudgingServer(other=reply) as server:
-        court = Court(tmp_path / "court", server)
-        court.run(judge="offline")
-    data, own = ("--dataset", f"{court.folder}/data", "--baseline", "bm25"), court.values()["model"]
-    python = f"python/{court.folder}/model.py:answer"
+        judged_samples = JudgedSamples(tmp_path / "samples", server)
+        judged_samples.run(judge="offline")
+    data, own = ("--dataset", f"{judged_samples.folder}/data", "--baseline", "bm25"), judged_samples.values()["model"]
+    python = f"python/{judged_samples.folder}/model.py:answer"
     out = tmp_path / "out"
     for flags in (("--model", own, "--judge", "offline"), ("--model", python, "--judge", "openai/judge")):
         assert typed("memory", "eval", *data, *flags, "--output-dir", str(out)) == 2
@@ -87,7 +87,7 @@ def test_a_missing_key_ends_the_command(
         assert not out.exists()
     out.mkdir()
     for name in STAGE_ONE:
-        (out / name).write_bytes((court.out / name).read_bytes())
+        (out / name).write_bytes((judged_samples.out / name).read_bytes())
     assert typed("memory", "eval", "--eval-only", "--judge", "openai/judge", "--output-dir", str(out)) == 2
     assert "OPENAI_API_KEY" in capsys.readouterr().err
     assert {path.name for path in out.iterdir()} == set(STAGE_ONE)
@@ -136,7 +136,7 @@ class Silent:
         return self
 
     name, endpoint, can = "nobody", "", frozenset[str]()
-    purpose, usage, call_times = "", dict[str, StageUsage](), None
+    purpose, usage, call_times = "", dict[str, PurposeUsage](), None
 
     async def call(self, request: Request) -> Call:
         raise ModelError(Failure("refusal", "nobody is there"))

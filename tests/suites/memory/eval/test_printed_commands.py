@@ -8,7 +8,7 @@ from pathlib import Path
 
 from servers.judging import JudgingServer
 from support.commands import environment
-from support.memory_court import Court, reply, stage_one, stage_two
+from support.judged_samples import JudgedSamples, reply, stage_one, stage_two
 from support.memory_samples import sample
 
 PRINTED = "eval_framework.cli --dataset data --baseline FUMemory --output-dir results/FU"
@@ -24,17 +24,17 @@ def typed(folder: Path, url: str, model: str, command: str) -> subprocess.Comple
 def test_the_commands_of_the_document(tmp_path: Path) -> None:
     """OPENAI_MODEL answers and judges. With --eval-only another model judges at another endpoint and answers nothing."""
     with JudgingServer(other=reply) as server, JudgingServer() as elsewhere:
-        court = Court(tmp_path, server, sample("s1", 2))
+        judged_samples = JudgedSamples(tmp_path, server, sample("s1", 2))
         first = typed(tmp_path, server.url, "one", PRINTED)
         assert first.returncode == 0, first.stderr
-        assert set(court.calls()) == {"one"}
+        assert set(judged_samples.calls()) == {"one"}
         out = tmp_path / "results" / "FU"
         files, records = stage_one(out), stage_two(out)
         assert (len(files), len(records)) == (2, 3)
-        calls = court.calls()
+        calls = judged_samples.calls()
         second = typed(tmp_path, elsewhere.url, "two", f"{PRINTED} --eval-only")
         assert second.returncode == 0, second.stderr
-        assert court.calls() == calls
+        assert judged_samples.calls() == calls
         assert [body["model"] for body in elsewhere.bodies] == ["two"] * len(server.questions)
         assert stage_one(out) == files
         assert "openai/two" in second.stdout

@@ -12,7 +12,7 @@ import pytest
 import assay
 from assay.core.errors import InputError, UsageError
 from assay.suites.memory.eval.output_files import OutputLines
-from assay.suites.memory.eval.rows import QaRow, SessionRow
+from assay.suites.memory.eval.result_lines import QaLine, SessionLine
 
 from servers.loopback import LoopbackServer, chat
 from support.commands import typed
@@ -50,7 +50,7 @@ def test_five_files_and_the_run(tmp_path: Path) -> None:
         "probe_1",
         "probe_2",
     ]
-    for name, rows, kind in (("session", sessions, SessionRow), ("qa", questions, QaRow)):
+    for name, rows, kind in (("session", sessions, SessionLine), ("qa", questions, QaLine)):
         records = lines(samples.out / f"{name}_records.jsonl")
         assert [list(record)[-1] for record in records] == ["eval"] * len(rows)
         assert [{k: v for k, v in record.items() if k != "eval"} for record in records] == rows

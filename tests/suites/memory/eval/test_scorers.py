@@ -8,7 +8,7 @@ import pytest
 
 from assay.core.errors import ModelError
 from assay.core.types import Failure, Score
-from assay.scoring.panel import Panel
+from assay.scoring.judge import Judge
 from assay.scoring.questions import (
     AnswerQuestion,
     CorrectnessQuestion,
@@ -20,7 +20,7 @@ from assay.scoring.questions import (
     Verdict,
     invalid,
 )
-from assay.suites.memory.eval.rows import MemoryDelta, SampleRows, SnapshotMemory, answer_rows
+from assay.suites.memory.eval.result_lines import MemoryDelta, SampleResults, SnapshotMemory, sample_answers
 from assay.suites.memory.eval.scorers import EvalScorer, LexicalScorer
 
 from suites.memory.eval.doubles import Scripted, judge, point, question, scores_of, session
@@ -63,11 +63,11 @@ SESSION = session(
 
 def test_a_session_is_judged_by_what_it_wrote_and_what_it_holds() -> None:
     """Recall and correctness see written texts, updates and interference see all active items."""
-    panel = Scripted(best)
-    judge(panel, [SESSION], [])
+    scripted = Scripted(best)
+    judge(scripted, [SESSION], [])
     mine = ("Ann lives in Rome", "the kite is blue")
     wrote = ("the kite is blue now", "Ann lives in Rome")
-    assert panel.asked == [
+    assert scripted.asked == [
         RecallQuestion(mine, (False, True), wrote),
         CorrectnessQuestion(mine, ("the kite is red", "Bob has a dog"), wrote),
         UpdateQuestion("the kite is blue", ("the kite is red",), wrote),
@@ -76,9 +76,9 @@ def test_a_session_is_judged_by_what_it_wrote_and_what_it_holds() -> None:
 
 
 def test_a_question_is_judged_by_its_answer_its_citations_and_what_was_found() -> None:
-    panel = Scripted(best)
-    judge(panel, [], [question(evidence=["e"], cited=["c"], retrieved=["f", "g"])])
-    assert panel.asked == [
+    scripted = Scripted(best)
+    judge(scripted, [], [question(evidence=["e"], cited=["c"], retrieved=["f", "g"])])
+    assert scripted.asked == [
         AnswerQuestion("What is it?", "a red kite", "a red kite", ("e",)),
         EvidenceQuestion(("e",), ("c",)),
         EvidenceQuestion(("e",), ("f", "g")),
@@ -87,10 +87,10 @@ def test_a_question_is_judged_by_its_answer_its_citations_and_what_was_found() -
 
 def test_equal_questions_are_judged_once() -> None:
     """Equal questions to the judge cost one call, for example if all retrieved items are cited."""
-    panel = Scripted(best)
+    scripted = Scripted(best)
     row = question(evidence=["e"], cited=["c"], retrieved=["c"])
-    scores = judge(panel, [], [row, row])
-    assert [matter.kind for matter in panel.asked] == ["answer", "evidence"]
+    scores = judge(scripted, [], [row, row])
+    assert [matter.kind for matter in scripted.asked] == ["answer", "evidence"]
     assert len(scores) == 6
     assert {score.value for score in scores} == {1.0}
 
@@ -120,8 +120,8 @@ def test_values_are_what_the_labels_are_worth() -> None:
         "answer": ("Hallucination",),
         "evidence": ("missed", "covered"),
     }
-    panel = Scripted(lambda matter: Verdict(says[matter.kind], "so"))
-    scores = judge(panel, [SESSION], [question(evidence=["a", "b"], cited=["c"], retrieved=["d"])])
+    scripted = Scripted(lambda matter: Verdict(says[matter.kind], "so"))
+    scores = judge(scripted, [SESSION], [question(evidence=["a", "b"], cited=["c"], retrieved=["d"])])
     assert values(scores) == {
         ("S02", "recall"): 0.5,
         ("S02", "update_recall"): 0.0,
@@ -138,15 +138,15 @@ def test_values_are_what_the_labels_are_worth() -> None:
 
 def test_questions_that_need_no_judge_are_not_asked() -> None:
     """No gold: not applicable. No written texts: 0. Empty answer: omission. Empty snapshot: nothing stored."""
-    panel = Scripted(best)
+    scripted = Scripted(best)
     gold: dict[str, Any] = {
         "new": [point("a", "x")],
         "update": [point("b", "y")],
         "interference": [point("c", "z")],
     }
     questions = [question(generated=" \n", evidence=["e"]), question(generated="")]
-    scores = judge(panel, [session("S01"), session("S02", **gold)], questions)
-    assert panel.asked == []
+    scores = judge(scripted, [session("S01"), session("S02", **gold)], questions)
+    assert scripted.asked == []
     nothing = "not_applicable"
     assert values(scores) == {
         ("S01", "recall"): nothing,
@@ -205,12 +205,12 @@ def test_a_failed_judge_call_raises_and_gives_no_score() -> None:
 def test_votes_are_kept() -> None:
     """Only the score of the first metric has the votes, so that a verdict counts once."""
     votes = (("covered", "missed"), ("covered", "covered"))
-    panel = Scripted(
+    scripted = Scripted(
         lambda matter: (
             Verdict(("covered", "covered"), votes=votes, stable=False) if matter.kind == "recall" else best(matter)
         )
     )
-    scores = judge(panel, [SESSION], [])
+    scores = judge(scripted, [SESSION], [])
     data = only(scores, "recall").data
     assert (data["labels"], data["stable"]) == (["covered", "covered"], False)
     assert data["votes"] == [["covered", "missed"], ["covered", "covered"]]
@@ -228,12 +228,12 @@ def test_answers_say_what_they_are_about() -> None:
 def test_a_scorer_is_named_by_its_judge_and_its_gold() -> None:
     """Another judge's scores stand beside; the name is the same, so that runs can be compared."""
     first, second, third = (
-        EvalScorer(Scripted(best, name), lambda _: SampleRows([], []), gold).id
+        EvalScorer(Scripted(best, name), lambda _: SampleResults([], []), gold).id
         for name, gold in (("a", ""), ("b", ""), ("a", "x"))
     )
     assert len({first, second, third}) == 3
     assert {name.partition("@")[0] for name in (first, second, third)} == {"judged"}
-    assert first == EvalScorer(Scripted(best, "a"), lambda _: SampleRows([], [])).id
+    assert first == EvalScorer(Scripted(best, "a"), lambda _: SampleResults([], [])).id
 
 
 def test_the_offline_panel_judges_a_sample() -> None:
@@ -247,7 +247,7 @@ def test_the_offline_panel_judges_a_sample() -> None:
         )
     ]
     questions = [question("Rome", "Rome", evidence=["Ann lives in Rome"], cited=["Ann lives in Rome"])]
-    scores = values(judge(Panel("offline"), rows, questions))
+    scores = values(judge(Judge("offline"), rows, questions))
     assert (scores["S01", "recall"], scores["S01/c", "interference"]) == (0.5, 1.0)
     assert (scores["c/1", "answer"], scores["c/1", "evidence"]) == (1.0, 1.0)
     assert scores["c/1", "retrieved_evidence"] == 0.0
@@ -256,7 +256,7 @@ def test_the_offline_panel_judges_a_sample() -> None:
 def test_words_are_compared_without_a_judge() -> None:
     """F1 and BLEU-1 of every answer under the part that a judge would use; none without a reference."""
     rows = [question("red kite", "a red kite"), question("red kite", "red"), question(" ", "red")]
-    scores = scores_of(LexicalScorer(lambda _: answer_rows(rows)))
+    scores = scores_of(LexicalScorer(lambda _: sample_answers(rows)))
     by_metric = values(scores)
     assert (by_metric["c/1", "f1"], by_metric["c/1", "bleu1"]) == (1.0, 1.0)
     assert by_metric["c/2", "f1"] == pytest.approx(2 / 3)

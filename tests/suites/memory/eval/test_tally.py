@@ -8,12 +8,12 @@ import pytest
 
 from assay.core.report import Entry, Metric
 from assay.core.types import Record, Score
-from assay.core.usage import StageUsage
+from assay.core.usage import PurposeUsage
 from assay.scoring.questions import AnswerQuestion, JudgeQuestion, Verdict, invalid
 from assay.suites.memory.eval.eval_columns import Aggregate, sample_evals
-from assay.suites.memory.eval.rows import QaRow, SampleRows, SessionRow, answer_rows
+from assay.suites.memory.eval.result_lines import QaLine, SampleResults, SessionLine, sample_answers
 from assay.suites.memory.eval.scorers import LexicalScorer
-from assay.suites.memory.eval.tally import DIMENSIONS, JUDGED, BaselineTally
+from assay.suites.memory.eval.tally import DIMENSIONS, JUDGED, MemoryEvalTally
 
 from suites.memory.eval.doubles import Scripted, judge, point, question, scores_of, session
 
@@ -25,10 +25,12 @@ def metric_of(entry: Entry, name: str) -> Metric:
     return metric
 
 
-def add(tally: BaselineTally, cluster: int, sessions: list[SessionRow], questions: list[QaRow], panel: Any) -> None:
+def add(
+    tally: MemoryEvalTally, cluster: int, sessions: list[SessionLine], questions: list[QaLine], scripted: Any
+) -> None:
     """A sample, judged and compared."""
-    scores = judge(panel, sessions, questions)
-    words: list[Score] = scores_of(LexicalScorer(lambda _: answer_rows(questions)))
+    scores = judge(scripted, sessions, questions)
+    words: list[Score] = scores_of(LexicalScorer(lambda _: sample_answers(questions)))
     tally.add_sample(cluster, len(sessions), questions, [], [*scores, *words])
 
 
@@ -65,19 +67,19 @@ SECOND = (
 )
 
 
-def two_samples() -> BaselineTally:
+def two_samples() -> MemoryEvalTally:
     """Sample 0: two uneven sessions and three questions; sample 1: one session that cannot be judged."""
-    tally = BaselineTally("m")
+    tally = MemoryEvalTally("m")
     for cluster, (sessions, questions) in enumerate((FIRST, SECOND)):
         add(tally, cluster, sessions, questions, Scripted(says))
     return tally
 
 
-def aggregate(*samples: tuple[list[SessionRow], list[QaRow]]) -> dict[str, Any]:
+def aggregate(*samples: tuple[list[SessionLine], list[QaLine]]) -> dict[str, Any]:
     """The format's own numbers of these samples."""
     total = Aggregate()
     for sessions, questions in samples:
-        evals = sample_evals(SampleRows(sessions, questions), judge(Scripted(says), sessions, questions))
+        evals = sample_evals(SampleResults(sessions, questions), judge(Scripted(says), sessions, questions))
         for session_eval in evals.sessions:
             total.add_session(session_eval)
         for qa_eval in evals.questions:
@@ -144,12 +146,12 @@ def test_lower_is_better_of_hallucinations_and_omissions_alone() -> None:
 
 def test_scores_are_unmoved_by_a_sample_of_which_nothing_could_be_read() -> None:
     """Every value and interval is that of the sample that could."""
-    tally = BaselineTally("m")
+    tally = MemoryEvalTally("m")
     readable = (
         [session("S01", wrote=["good"], new=[point("a", "good")])],
         [question("good one", "good one")],
     )
-    unreadable = ([session("S01", wrote=["odd"], new=[point("a", "odd")])], list[QaRow]())
+    unreadable = ([session("S01", wrote=["odd"], new=[point("a", "odd")])], list[QaLine]())
     add(tally, 0, *readable, Scripted(says))
     before = tally.entry()
     add(tally, 1, *unreadable, Scripted(says))
@@ -163,7 +165,7 @@ def test_scores_are_unmoved_by_a_sample_of_which_nothing_could_be_read() -> None
 
 def test_samples_are_the_clusters() -> None:
     """Ten equal answers of one sample say no more than one: two samples, two clusters."""
-    tally = BaselineTally("m")
+    tally = MemoryEvalTally("m")
     for cluster, answer in enumerate(("good", "bad", "good")):
         add(tally, cluster, [], [question("good", answer)] * 10, Scripted(says))
     metric = metric_of(tally.entry(), "answer")
@@ -202,8 +204,8 @@ def test_the_documents_aggregate_has_its_own_numbers() -> None:
 
 def test_without_a_judge_there_are_words_alone() -> None:
     """No row of a judge that said nothing."""
-    tally, row = BaselineTally("m", "Memory", reference=True), question()
-    tally.add_sample(0, 0, [row], [], scores_of(LexicalScorer(lambda _: answer_rows([row]))))
+    tally, row = MemoryEvalTally("m", "Memory", reference=True), question()
+    tally.add_sample(0, 0, [row], [], scores_of(LexicalScorer(lambda _: sample_answers([row]))))
     entry = tally.entry()
     assert (entry.name, entry.title, entry.reference) == ("m", "Memory", True)
     assert [(metric.name, metric.value) for metric in entry.metrics] == [("f1", 1.0), ("bleu1", 1.0)]
@@ -212,7 +214,7 @@ def test_without_a_judge_there_are_words_alone() -> None:
 
 def test_a_dimension_without_items_was_not_measured() -> None:
     """Shown as a dash; in the document's aggregate it is 0.0."""
-    tally = BaselineTally("m")
+    tally = MemoryEvalTally("m")
     questions = [question("good", "good")]
     add(tally, 0, [], questions, Scripted(says))
     metric = metric_of(tally.entry(), "interference")
@@ -226,7 +228,7 @@ def test_flaky_verdicts_are_counted_where_there_were_votes() -> None:
     def voted(matter: JudgeQuestion) -> Verdict:
         return Verdict(("Correct",), votes=votes, stable="2" not in getattr(matter, "response", ""))
 
-    tally = BaselineTally("m")
+    tally = MemoryEvalTally("m")
     add(
         tally,
         0,
@@ -251,7 +253,7 @@ def test_counts_failures_seconds_and_tokens() -> None:
         record("answer", search_seconds=0.25, answer_seconds=0.5, dropped=2, loose=True),
         record("answer", search_seconds=0.25, error="no answer"),
         record("answer", search_seconds=0.0, error="own.search: no", search_failed=True),
-        record("used", usage={"build": StageUsage(calls=3, input_tokens=15, output_tokens=6)}),
+        record("used", usage={"build": PurposeUsage(calls=3, input_tokens=15, output_tokens=6)}),
     ]
     tally.add_sample(2, 0, [], records, [])
     assert tally.counts == {

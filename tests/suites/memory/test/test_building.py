@@ -1,4 +1,4 @@
-"""What building a memory costs: paid once, counted by stage, repeated with other seeds. A real server counts."""
+"""What building a memory costs: paid once, counted by purpose, repeated with other seeds. A real server counts."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 from assay.core.errors import UsageError
 from assay.runner import api
-from assay.store.render.tables import stage_table
+from assay.store.render.tables import purpose_table
 
 from servers.fake_openai import FakeOpenAI
 from support.memory_talks import Talks, file_of, numbers_of, talk
@@ -121,7 +121,7 @@ def test_another_answer_model_or_top_k_builds_nothing_again(built: Built) -> Non
     assert stages["build"]["seconds"] >= 0.1
     assert file_of(other)["experiment_info"]["model"] == "openai/two"
     (pair,) = api.compare([str(first.folder), str(other.folder)]).comparisons
-    table = stage_table(pair)
+    table = purpose_table(pair)
     assert table.header[:3] == ["stage", "calls", "reused"]
     assert [row[:3] for row in table.rows] == [
         ["build", "2 → 2", "0 → 2"],

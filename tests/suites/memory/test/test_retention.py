@@ -192,7 +192,7 @@ def test_a_category_has_its_own_curve_by_age(tmp_path: Path) -> None:
     run = Talks(tmp_path, conversation).run(ask="every:6", memory=["STMemory"], model="", no_answer=True)
     assert run.report is not None
     (curve,) = [curve for curve in run.report.entries[0].curves if curve.name.endswith(BY_AGE)]
-    values = [(view.end.index, pages_of(MemoryTestSuite).curve_values(view)) for view in RunCases(run.folder)]
+    values = [(case.end.index, pages_of(MemoryTestSuite).curve_values(case)) for case in RunCases(run.folder)]
     parts = [category_curve(values, name, "evidence_recall", curve) for name in ("odd", "even")]
     for whole, odd, even in zip(curve.points, parts[0].points, parts[1].points, strict=True):
         assert (odd.span, even.span) == (whole.span, whole.span)

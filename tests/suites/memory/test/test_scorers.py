@@ -29,8 +29,10 @@ def scored(
     gold = ConversationGold([question], KNOWN, {1: LIST_PARTS, 3: FIRST_PART}, "conv", [3])
     data = {"test": 1, "question": 1, "answer": answer, "hits": list(hits)}
     end = End(0, "k", "s", "m", "ask", 1, "ok", [])
-    view = ScorerInput(Case(0, "k", "s", "m", "l", None, gold), end, [Record(0, "k", "s", "m", 1, "answer", data=data)])
-    scores = asyncio.run(WordScorer("1", answers=answers, top_k=10).score(view, cast("Context", None)))
+    given = ScorerInput(
+        Case(0, "k", "s", "m", "l", None, gold), end, [Record(0, "k", "s", "m", 1, "answer", data=data)]
+    )
+    scores = asyncio.run(WordScorer("1", answers=answers, top_k=10).score(given, cast("Context", None)))
     return {score.metric: score.value for score in scores if score.metric in HEADLINES}
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from assay.core.types import Record, Score
-from assay.core.usage import StageUsage
+from assay.core.usage import PurposeUsage
 from assay.suites.memory.test.tally import MemoryTally
 
 
@@ -72,11 +72,11 @@ def test_evidence_that_names_no_message_is_counted() -> None:
     assert (tally.counts["without_evidence"], tally.counts["unknown_places"]) == (1, 3)
 
 
-def test_seconds_and_tokens_are_by_stage() -> None:
+def test_seconds_and_tokens_are_by_purpose() -> None:
     """Answers with 0 seconds are not counted: no model was called."""
     tally = tally_of()
-    build = StageUsage(calls=3, reused=1, input_tokens=6, output_tokens=3, cost=0.5)
-    usage = {"build": build, "answer": StageUsage(calls=2, failed=1, uncounted=1)}
+    build = PurposeUsage(calls=3, reused=1, input_tokens=6, output_tokens=3, cost=0.5)
+    usage = {"build": build, "answer": PurposeUsage(calls=2, failed=1, uncounted=1)}
     records = [
         answer(),
         answer(answer_seconds=2.0, tokens=[10, 1], search_seconds=1.5),

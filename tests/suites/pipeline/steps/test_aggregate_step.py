@@ -6,30 +6,30 @@ from typing import Any
 
 import pytest
 
-from support.pipelines import PipelineLab, PipelineResult, computes
+from support.pipeline_project import PipelineProject, PipelineResult, computes
 
 ITEMS = [{"n": 1, "who": "a"}, {"n": 3, "who": "b"}]
 
 
-def aggregated(lab: PipelineLab, told: dict[str, Any] | None = None, **settings: Any) -> PipelineResult:
+def aggregated(lab: PipelineProject, told: dict[str, Any] | None = None, **settings: Any) -> PipelineResult:
     """One aggregate step over the test's batch items."""
     step = {"id": "sum", "type": "aggregate", "strategy": "concat", **settings}
     return lab.of(step, batch_items=ITEMS, step_inputs={"sum": told or {}})
 
 
-def test_without_a_mapping_it_takes_the_batch_items(lab: PipelineLab) -> None:
+def test_without_a_mapping_it_takes_the_batch_items(lab: PipelineProject) -> None:
     """Where no batch step stands above it."""
     assert aggregated(lab, strategy="group", group_by="who").output("sum") == {"a": ITEMS[:1], "b": ITEMS[1:]}
 
 
-def test_without_a_mapping_it_takes_what_the_nearest_batch_gives(lab: PipelineLab) -> None:
+def test_without_a_mapping_it_takes_what_the_nearest_batch_gives(lab: PipelineProject) -> None:
     """Also where other steps stand between."""
     each = computes("each", "inputs['n'] * 10", batch_mode=True)
     ran = lab.of(each, computes("other", "1"), {"id": "sum", "type": "aggregate"}, batch_items=ITEMS)
     assert ran.output("sum") == "10\n30"
 
 
-def test_a_mapping_names_its_list(lab: PipelineLab) -> None:
+def test_a_mapping_names_its_list(lab: PipelineProject) -> None:
     """`items`, or the only name that is mapped."""
     made = computes("made", "{'rows': ['x', 'y']}")
     for name in ("items", "things"):
@@ -37,7 +37,7 @@ def test_a_mapping_names_its_list(lab: PipelineLab) -> None:
         assert lab.of(made, step).output("sum") == "x-y"
 
 
-def test_what_is_no_list_fails_the_step(lab: PipelineLab) -> None:
+def test_what_is_no_list_fails_the_step(lab: PipelineProject) -> None:
     """And says what it is."""
     step = {"id": "sum", "type": "aggregate", "input_mapping": {"items": "text"}}
     assert "the step aggregates the list 'items', but that value is str" in lab.of(step).row["reason"]
@@ -46,7 +46,7 @@ def test_what_is_no_list_fails_the_step(lab: PipelineLab) -> None:
     )
 
 
-def test_the_result_takes_the_shape_that_is_said(lab: PipelineLab) -> None:
+def test_the_result_takes_the_shape_that_is_said(lab: PipelineProject) -> None:
     """Names of the testset, from paths into the statistics; a list is entered by its index."""
     shape = {"total": "total_items", "mean_n": "fields.n.mean", "seen": "fields.who.distribution"}
     settings: dict[str, Any] = {"strategy": "stats", "fields": ["n", "who"], "include_distribution": True}
@@ -59,7 +59,7 @@ def test_the_result_takes_the_shape_that_is_said(lab: PipelineLab) -> None:
     assert first.output("sum") == {"who": "b"}
 
 
-def test_a_shape_that_is_not_there_fails_the_step(lab: PipelineLab) -> None:
+def test_a_shape_that_is_not_there_fails_the_step(lab: PipelineProject) -> None:
     """The message names what there is."""
     ran = aggregated(lab, strategy="stats", fields=["n"], output={"x": "fields.m.mean"})
     assert "result.fields has no 'm'; it has: n" in ran.row["reason"]
@@ -82,7 +82,7 @@ def test_a_shape_that_is_not_there_fails_the_step(lab: PipelineLab) -> None:
         ),
     ],
 )
-def test_a_test_may_set_how_it_is_aggregated(lab: PipelineLab, told: dict[str, Any], output: Any) -> None:
+def test_a_test_may_set_how_it_is_aggregated(lab: PipelineProject, told: dict[str, Any], output: Any) -> None:
     """Under the names that the pipeline has for it; what is no setting is a value."""
     assert aggregated(lab, told).output("sum") == output
 
@@ -99,14 +99,14 @@ def test_a_test_may_set_how_it_is_aggregated(lab: PipelineLab, told: dict[str, A
         ({"strategy": "custom"}, "the strategy `custom` needs code"),
     ],
 )
-def test_a_wrong_setting_of_a_test_fails_that_step(lab: PipelineLab, told: dict[str, Any], why: str) -> None:
+def test_a_wrong_setting_of_a_test_fails_that_step(lab: PipelineProject, told: dict[str, Any], why: str) -> None:
     """Only that test is concerned, and it is told why."""
     ran = aggregated(lab, told)
     assert ran.row["result"] == "errored"
     assert ran.row["reason"].startswith(f"step sum: {why}")
 
 
-def test_failed_items_reach_the_aggregation_as_null(lab: PipelineLab) -> None:
+def test_failed_items_reach_the_aggregation_as_null(lab: PipelineProject) -> None:
     """They count in the total and in nothing else."""
     each = {
         "id": "each",
@@ -122,7 +122,7 @@ def test_failed_items_reach_the_aggregation_as_null(lab: PipelineLab) -> None:
     assert ran.output("sum")["failure_count"] == 1
 
 
-def test_own_code_aggregates(lab: PipelineLab) -> None:
+def test_own_code_aggregates(lab: PipelineProject) -> None:
     """`def aggregate(items)` of the pipeline file gets the list."""
     code = "def aggregate(items):\n    return {'total': sum(item['n'] for item in items)}\n"
     assert aggregated(lab, strategy="custom", code=code).output("sum") == {"total": 4}

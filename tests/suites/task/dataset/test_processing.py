@@ -44,8 +44,8 @@ def test_process_docs_may_return_any_iterable_of_rows(way: str, docs: Documents)
     result = run(docs, WAYS[way])
     assert [*result.values()][:2] == [{"q": "one", "n": 1.0, "m": 1.0}, {"q": "two", "n": 2.5, "m": 2.5}]
     assert (result.facts.total, result.facts.twins, result.facts.columns) == (3, 1, ["q", "n", "m"])
-    twins = result.twins()
-    keys = [twins.name(result.key(doc, result.parse(doc))) for doc in result.rows()]
+    unique_keys = result.unique_keys()
+    keys = [unique_keys.of(result.key(doc, result.parse(doc))) for doc in result.rows()]
     assert keys[2] == f"{keys[0]}~2"
 
 

@@ -18,7 +18,7 @@ from typing import Any
 
 import msgspec
 
-from assay.suites.hop.records import MAX_WRAPPERS, file_status, is_meta, is_observer_line, is_pair, unwrap
+from assay.suites.hop.batch_lines import MAX_WRAPPERS, file_status, is_meta, is_observer_line, is_pair, unwrap
 
 NO_MESSAGE = "(no message)"
 SCALAR = "result"

@@ -19,7 +19,7 @@ from msgspec import UNSET, Struct, UnsetType
 
 from assay.core.errors import UsageError
 from assay.files.jsonl import body
-from assay.suites.hop.records import is_observer_line
+from assay.suites.hop.batch_lines import is_observer_line
 from assay.suites.hop.store.audit import NO_MESSAGE, Audit, read_audit, read_json
 
 if TYPE_CHECKING:

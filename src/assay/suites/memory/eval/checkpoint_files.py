@@ -29,7 +29,7 @@ from assay.suites.memory.eval.recorded import (
 
 
 class CheckpointFiles:
-    """The pipeline files of all baselines of a run that is not finished."""
+    """The pipeline files of all memories of a run that is not finished."""
 
     def __init__(self, run: Path, gold: str, folders: Mapping[str, Path]) -> None:
         self._run = run
@@ -49,18 +49,18 @@ class CheckpointFiles:
                 self._samples[name].update(PipelineFiles(folder, sizes).samples)
             self._files[name] = {file: _GrowingFile(folder / file, size) for file, size in sizes.items()}
 
-    def has(self, baseline: str, sample_id: str) -> bool:
+    def has(self, memory: str, sample_id: str) -> bool:
         """Return whether the files have a sample, also from an earlier start. True if they are those of a later run."""
-        return self._gives_way or sample_id in self._samples[baseline]
+        return self._gives_way or sample_id in self._samples[memory]
 
-    def add(self, baseline: str, sample_id: str, sessions: Sequence[bytes], questions: Sequence[bytes]) -> None:
-        """Add the lines of a sample to both files of a baseline. Raises OSError if they cannot be written."""
+    def add(self, memory: str, sample_id: str, sessions: Sequence[bytes], questions: Sequence[bytes]) -> None:
+        """Add the lines of a sample to both files of a memory. Raises OSError if they cannot be written."""
         if not self._is_begun:
             self._begin()
         for name, lines in zip(PIPELINE_FILES, (sessions, questions), strict=True):
-            self._files[baseline][name].add(lines)
+            self._files[memory][name].add(lines)
         self._note()
-        self._samples[baseline].add(sample_id)
+        self._samples[memory].add(sample_id)
 
     def _begin(self) -> None:
         """Make the files if they do not exist, and cut off what a kill has left."""

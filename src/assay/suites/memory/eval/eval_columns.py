@@ -1,4 +1,4 @@
-"""Builds the `eval` of each row from its scores, and `aggregate_metrics.json` from all evals.
+"""Builds the `eval` of each line from its scores, and `aggregate_metrics.json` from all evals.
 
 Both follow the format. A null rate in an eval means "not judged" or "does not apply", a null count "not judged". A
 ratio with denominator 0 is 0.0 in the aggregate, because the format has no null there. `tally.py` builds the run's
@@ -30,14 +30,14 @@ from assay.scoring.questions import (
     UPDATED,
 )
 from assay.suites.memory.eval import scorers
-from assay.suites.memory.eval.rows import (
+from assay.suites.memory.eval.result_lines import (
     MemoryLabel,
     PointLabel,
     QaEval,
-    QaRow,
-    SampleRows,
+    QaLine,
+    SampleResults,
     SessionEval,
-    SessionRow,
+    SessionLine,
     gold_points,
     question_parts,
     session_parts,
@@ -54,13 +54,13 @@ _IRRELEVANT_LABELS = frozenset({IRRELEVANT, "error"})
 
 
 class SampleEvals(NamedTuple):
-    """The evals of a sample, in the order of its rows."""
+    """The evals of a sample, in the order of its lines."""
 
     sessions: list[SessionEval]
     questions: list[QaEval]
 
 
-def sample_evals(rows: SampleRows, scores: Sequence[Score]) -> SampleEvals:
+def sample_evals(results: SampleResults, scores: Sequence[Score]) -> SampleEvals:
     """Return the `eval` object of every session and every question of a sample, built from their scores."""
     by_question: dict[str, list[Score]] = defaultdict(list)
     by_session: dict[str, list[Score]] = defaultdict(list)
@@ -72,23 +72,23 @@ def sample_evals(rows: SampleRows, scores: Sequence[Score]) -> SampleEvals:
         point = (score.data or {}).get("point")
         part = score.part if point is None else score.part.removesuffix(f"/{point}")
         by_session[part].append(score)
-    sessions = zip(session_parts(rows.sessions), rows.sessions, strict=True)
-    questions = zip(question_parts(rows.questions), rows.questions, strict=True)
+    sessions = zip(session_parts(results.sessions), results.sessions, strict=True)
+    questions = zip(question_parts(results.questions), results.questions, strict=True)
     return SampleEvals(
-        [session_eval(row, by_session[part]) for part, row in sessions],
-        [qa_eval(row, by_question[part]) for part, row in questions],
+        [session_eval(line, by_session[part]) for part, line in sessions],
+        [qa_eval(line, by_question[part]) for part, line in questions],
     )
 
 
-def session_eval(row: SessionRow, scores: Sequence[Score]) -> SessionEval:
+def session_eval(line: SessionLine, scores: Sequence[Score]) -> SessionEval:
     """Return the eval of one session, built from its own scores and those of its points."""
     by_point = {(score.metric, (score.data or {}).get("point")): score for score in scores}
     recall = by_point.get((scorers.RECALL, None))
     correctness = by_point.get((scorers.CORRECTNESS, None))
-    gold = row.gold_state
+    gold = line.gold_state
     new, updates = gold_points(gold.session_new_memories), gold_points(gold.session_update_memories)
     recall_labels, memory_labels = _labels(recall), _labels(correctness)
-    memories = len(written_texts(row))
+    memories = len(written_texts(line))
     update_records = _point_labels(gold.session_update_memories, scorers.UPDATE, by_point)
     interference_records = _point_labels(gold.session_interference_memories, scorers.INTERFERENCE, by_point)
     updated = Counter(record.label for record in update_records if record.label)
@@ -99,7 +99,7 @@ def session_eval(row: SessionRow, scores: Sequence[Score]) -> SessionEval:
     updates_known = bool(updated) or not update_records
     interference_known = bool(rejected) or not interference_records
     return SessionEval(
-        session_id=row.session_id,
+        session_id=line.session_id,
         recall=_value(recall),
         covered_count=recall_labels.count(COVERED) if recall_known else None,
         num_gold=len(new) + len(updates),
@@ -131,26 +131,26 @@ def session_eval(row: SessionRow, scores: Sequence[Score]) -> SessionEval:
     )
 
 
-def qa_eval(row: QaRow, scores: Sequence[Score]) -> QaEval:
+def qa_eval(line: QaLine, scores: Sequence[Score]) -> QaEval:
     """Return the eval of one question. `num_evidence` counts only evidence with a text: no images, no unknown ids."""
     by_metric = {score.metric: score for score in scores}
     answer, evidence = by_metric.get(scorers.ANSWER), by_metric.get(scorers.EVIDENCE)
     labels, covered = _labels(answer), _labels(evidence)
-    known = bool(covered) or not row.gold_evidence_contents
+    known = bool(covered) or not line.gold_evidence_contents
     return QaEval(
         answer_label=labels[0] if labels else None,
         answer_reasoning=_reason(answer),
         answer_is_valid=bool(labels),
         evidence_hit_rate=_value(evidence),
         evidence_covered_count=covered.count(COVERED) if known else None,
-        num_evidence=len(row.gold_evidence_contents),
+        num_evidence=len(line.gold_evidence_contents),
         evidence_reasoning=_reason(evidence),
-        num_cited_memories=len(row.cited_memories),
+        num_cited_memories=len(line.cited_memories),
     )
 
 
 def _point_labels(raw_points: Sequence[Any], metric: str, scores: Mapping[tuple[str, Any], Score]) -> list[PointLabel]:
-    """Return the labels of all points in the order of the row. A null label has its reason in `reasoning`."""
+    """Return the labels of all points in the order of the line. A null label has its reason in `reasoning`."""
     records = []
     for point in gold_points(raw_points):
         score = scores.get((metric, point.name))
@@ -310,7 +310,7 @@ def aggregate_records(sessions: Iterable[bytes], questions: Iterable[bytes], bas
     Lines without `eval` are left out. Raises msgspec.ValidationError, which names the JSON path, for an invalid line.
     """
     aggregate = Aggregate()
-    session_decoder, question_decoder = msgspec.json.Decoder(SessionRow), msgspec.json.Decoder(QaRow)
+    session_decoder, question_decoder = msgspec.json.Decoder(SessionLine), msgspec.json.Decoder(QaLine)
     for line in sessions:
         session = session_decoder.decode(line).eval
         if session is not UNSET:

@@ -13,7 +13,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from assay.core.errors import Problem
-from assay.files.records import FileRecord
+from assay.files.json_objects import FileObject
 from assay.files.schema import Filled, KeyPath, Name, Scalar, convert
 from assay.suites.memory.eval.sample import Checkpoint, Sample, SampleQuestion, SampleSession, SampleTurn
 from assay.suites.memory.eval.sample_schema import SESSIONS_PROBLEM, Truth, make_point, scalar_text
@@ -82,17 +82,17 @@ class HaluMemUser(Struct):
 
 
 def is_halumem(value: dict[str, Any]) -> bool:
-    """Return whether a record has HaluMem's keys: questions are in its sessions, not in checkpoints beside them."""
+    """Return whether an object has HaluMem's keys: questions are in its sessions, not in checkpoints beside them."""
     sessions = value.get("sessions")
     if not isinstance(sessions, list) or value.get("uuid") is None or "qa_checkpoints" in value:
         return False
     return "persona_info" in value or any(isinstance(each, dict) and "questions" in each for each in sessions)
 
 
-def build_halumem(record: FileRecord, problems: list[Problem]) -> Sample | None:
+def build_halumem(source: FileObject, problems: list[Problem]) -> Sample | None:
     """Build a sample. Adds all problems, and returns None if a value is missing or has a wrong type."""
     problems_before = len(problems)
-    user = convert(record.value, HaluMemUser, record, problems)
+    user = convert(source.value, HaluMemUser, source, problems)
     # `convert` sets an optional value to None if it is wrong, so any new problem counts.
     if user is None or len(problems) > problems_before:
         return None
@@ -109,7 +109,7 @@ def build_halumem(record: FileRecord, problems: list[Problem]) -> Sample | None:
             sessions.append(SampleSession(name, turns))
             continue
         points = []
-        raw_points = record.value["sessions"][number - 1].get("memory_points") or ()
+        raw_points = source.value["sessions"][number - 1].get("memory_points") or ()
         for place, (point, raw) in enumerate(zip(session.memory_points or (), raw_points, strict=True), 1):
             memory_id = f"mp_{name}_{place}"
             ids[point.memory_content.strip()] = memory_id
@@ -147,14 +147,14 @@ def _question_of(question: HaluMemQuestion, ids: dict[str, str], date: str) -> S
     )
 
 
-def inspect_halumem(record: FileRecord, sample: Sample, problems: list[Problem]) -> None:
+def inspect_halumem(source: FileObject, sample: Sample, problems: list[Problem]) -> None:
     """Add what a run accepts but is probably wrong: empty sessions, evidence and originals that no point has."""
     earlier: set[str] = set()
 
     def warn(path: KeyPath, message: str) -> None:
-        problems.append(record.problem(path, message, "warning"))
+        problems.append(source.problem(path, message, "warning"))
 
-    for number, (session, raw) in enumerate(zip(sample.sessions, record.value["sessions"], strict=True)):
+    for number, (session, raw) in enumerate(zip(sample.sessions, source.value["sessions"], strict=True)):
         if not session.turns:
             warn(("sessions", number, "dialogue"), "is empty: the session has no turns")
         for row, point in enumerate(session.points):

@@ -1,4 +1,4 @@
-"""Stage one: runs every sample through every memory, and builds the rows of the files from the run's records."""
+"""Stage one: runs every sample through every memory, and builds the lines of the files from the run's records."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from assay.core.errors import InputError, UsageError, unknown
-from assay.core.hashing import fingerprint, row_key
+from assay.core.hashing import fingerprint
 from assay.core.memory import BUNDLE
+from assay.core.row_keys import row_key
 from assay.core.spec import RunSpec, apply_limit
 from assay.core.suite import CaseContent, ListedRows, PlannedCalls, Row, files_of
 from assay.core.types import End, Record
@@ -26,23 +27,23 @@ from assay.scoring.questions import (
 from assay.suites import find_suite
 from assay.suites.memory.answer_prompt import cited_prompt
 from assay.suites.memory.eval.options import MemoryEvalOptions
-from assay.suites.memory.eval.row_source import Baseline, RowSource, SampleLines
-from assay.suites.memory.eval.rows import (
+from assay.suites.memory.eval.result_lines import (
     CITES,
     FAILED,
-    AnswerRow,
     GoldState,
     MemoryDelta,
-    QaRow,
+    QaLine,
     Retrieval,
     RetrievedItem,
-    SampleRows,
-    SessionRow,
+    SampleAnswer,
+    SampleResults,
+    SessionLine,
     SnapshotMemory,
     encode,
 )
 from assay.suites.memory.eval.sample import Sample, SampleQuestion, SampleSession, sample_inputs
 from assay.suites.memory.eval.sample_files import load_samples
+from assay.suites.memory.eval.sample_source import MemoryInfo, SampleLines, SampleSource
 from assay.suites.memory.memory_set import MemorySet
 from assay.suites.memory.roles import EMBEDDER_ROLE, answer_model, build_model, memory_roles
 from assay.suites.memory.sessions import ANSWER, SESSION, USED, SessionsSolver
@@ -53,7 +54,7 @@ from assay.suites.memory.snapshots import ADD, ARCHIVE, ItemChange, MemorySnapsh
 _CHARACTERS_PER_TOKEN = 4
 
 
-class LiveSource(RowSource):
+class LiveSource(SampleSource):
     """Every sample of the data with every memory. The gold of a case is its Sample."""
 
     writes_pipeline = True
@@ -66,11 +67,12 @@ class LiveSource(RowSource):
         self._spec = spec
         self._options = options
         self.memories = find_settings(options.baseline, options.memory_args, "--baseline", options.repeats)
-        self.baselines = {
-            name: Baseline(plugin.title, plugin.about.reference, plugin.group) for name, plugin in self.memories.items()
+        self.subjects = {
+            name: MemoryInfo(plugin.title, plugin.about.reference, plugin.group)
+            for name, plugin in self.memories.items()
         }
         output = Path(spec.output_dir)
-        # The format puts the files into the output folder itself. Several baselines need a subfolder each.
+        # The format puts the files into the output folder itself. Several memories need a subfolder each.
         self.folders = {name: output / name if len(self.memories) > 1 else output for name in self.memories}
         self._prompt = cited_prompt(Path(options.answer_prompt) if options.answer_prompt else None)
         memories = MemorySet(
@@ -176,7 +178,7 @@ class LiveSource(RowSource):
         return self._rows
 
     def facts(self) -> dict[str, Any]:
-        """Return the numbers of samples, sessions and questions, and the names of the baselines."""
+        """Return the numbers of samples, sessions and questions, and the names of the memories."""
         return {
             "samples": len(self._samples),
             "sessions": sum(len(sample.sessions) for sample in self._samples),
@@ -254,15 +256,15 @@ class LiveSource(RowSource):
 
     # Rows of the files.
 
-    def sample_rows(self, gold: Any, subject: str, records: Sequence[Record]) -> SampleRows:
-        """Return the rows of a case, built from its records; no rows for a sample that failed."""
+    def sample_results(self, gold: Any, subject: str, records: Sequence[Record]) -> SampleResults:
+        """Return the results of a case, built from its records; empty ones for a sample that failed."""
         if not _is_complete(records):
-            return SampleRows([], [])
+            return SampleResults([], [])
         memory = self.memories[subject]
-        return RowBuilder(gold, memory, memory.k or self._options.top_k, records).rows()
+        return ResultBuilder(gold, memory, memory.k or self._options.top_k, records).results()
 
-    def answers(self, gold: Any, subject: str, records: Sequence[Record]) -> list[AnswerRow]:
-        """Return the answers of a case. This is cheaper than `sample_rows`, which builds all snapshots."""
+    def answers(self, gold: Any, subject: str, records: Sequence[Record]) -> list[SampleAnswer]:
+        """Return the answers of a case. This is cheaper than `sample_results`, which builds all snapshots."""
         if not _is_complete(records):
             return []
         sample: Sample = gold
@@ -275,18 +277,18 @@ class LiveSource(RowSource):
                     "type": question.abbrev,
                     "difficulty": question.difficulty,
                 }
-                answers.append(AnswerRow(part, question.text, texts[part], question.answer, about))
+                answers.append(SampleAnswer(part, question.text, texts[part], question.answer, about))
         return answers
 
     def lines(self, sample: Sample, subject: str, end: End | None, records: Sequence[Record]) -> SampleLines | None:
-        """Return the rows and their lines; None if the sample failed or an answer is still missing.
+        """Return the results and their lines; None if the sample failed or an answer is still missing.
 
         The format cannot express a missing answer: an empty answer would count as an omission.
         """
         if end is None or end.status == "infra_error" or not _is_complete(records):
             return None
-        rows = self.sample_rows(sample, subject, records)
-        return SampleLines(rows, list(map(encode, rows.sessions)), list(map(encode, rows.questions)))
+        results = self.sample_results(sample, subject, records)
+        return SampleLines(results, list(map(encode, results.sessions)), list(map(encode, results.questions)))
 
 
 def _is_complete(records: Sequence[Record]) -> bool:
@@ -294,8 +296,8 @@ def _is_complete(records: Sequence[Record]) -> bool:
     return any(record.kind == USED for record in records)
 
 
-class RowBuilder:
-    """Builds the rows of one sample with one memory from the run's records and the sample's gold."""
+class ResultBuilder:
+    """Builds the results of one sample with one memory from the run's records and the sample's gold."""
 
     def __init__(self, sample: Sample, memory: MemorySetting, top_k: int, records: Sequence[Record]) -> None:
         self._sample = sample
@@ -314,18 +316,18 @@ class RowBuilder:
         # Cached by item id, because an unchanged item is part of every later snapshot.
         self._memories: dict[str, SnapshotMemory] = {}
 
-    def rows(self) -> SampleRows:
-        """Return the rows of all sessions and questions. Applies the changes of each session to the snapshot."""
-        rows = SampleRows([], [])
+    def results(self) -> SampleResults:
+        """Return the lines of all sessions and questions. Applies the changes of each session to the snapshot."""
+        results = SampleResults([], [])
         cumulative_points: list[Any] = []
         for session in self._sample.sessions:
             cumulative_points += [point.raw for point in session.points if not point.interference]
-            rows.sessions.append(self._session(session, list(cumulative_points)))
+            results.sessions.append(self._session(session, list(cumulative_points)))
             for checkpoint, part, question in self._sample.questions_after(session.id):
-                rows.questions.append(self._question(checkpoint, question, self._answers[part]))
-        return rows
+                results.questions.append(self._question(checkpoint, question, self._answers[part]))
+        return results
 
-    def _session(self, session: SampleSession, cumulative_points: list[Any]) -> SessionRow:
+    def _session(self, session: SampleSession, cumulative_points: list[Any]) -> SessionLine:
         changes = self._changes[session.id]
         self._snapshot.apply(changes)
         for change in changes.changes:
@@ -341,7 +343,7 @@ class RowBuilder:
                     raw_backend_type=item.kind,
                     metadata=item.metadata,
                 )
-        return SessionRow(
+        return SessionLine(
             sample_id=self._sample.sample_id,
             sample_uuid=self._sample.sample_uuid,
             session_id=session.id,
@@ -364,14 +366,14 @@ class RowBuilder:
         linked = [] if change.op == ADD else [name for name in change.linked if name != archived]
         return MemoryDelta(session, change.op, text, linked, change.id, {"baseline": self._memory.name})
 
-    def _question(self, checkpoint: str, question: SampleQuestion, data: dict[str, Any]) -> QaRow:
+    def _question(self, checkpoint: str, question: SampleQuestion, data: dict[str, Any]) -> QaLine:
         hits = self._hits(data)
         if self._memory.about.bundle:
             text = "\n".join(text for _, text, _ in hits)
             items = [RetrievedItem(0, BUNDLE, text, 1.0)] if hits else []
         else:
             items = [RetrievedItem(rank, name, text, score, name) for rank, (name, text, score) in enumerate(hits)]
-        return QaRow(
+        return QaLine(
             sample_id=self._sample.sample_id,
             sample_uuid=self._sample.sample_uuid,
             checkpoint_id=checkpoint,

@@ -1,4 +1,4 @@
-"""Writes the five files of a baseline, line by line.
+"""Writes the five files of a memory, line by line.
 
 Lines go to temporary files first. The files get their names only when all of them are complete, so a run that is killed
 leaves no half-written file.
@@ -15,19 +15,19 @@ from typing import Any, BinaryIO
 from assay.files.write import write_json
 from assay.suites.memory.eval.eval_columns import Aggregate, SampleEvals
 from assay.suites.memory.eval.recorded import QUESTIONS, SESSIONS
-from assay.suites.memory.eval.row_source import SampleLines
-from assay.suites.memory.eval.rows import QaEval, SessionEval, encode
+from assay.suites.memory.eval.result_lines import QaEval, SessionEval, encode
+from assay.suites.memory.eval.sample_source import SampleLines
 
 SESSION_RECORDS, QA_RECORDS, AGGREGATE = "session_records.jsonl", "qa_records.jsonl", "aggregate_metrics.json"
 
 
-class BaselineFiles:
-    """The output files of one baseline. With `writes_pipeline=False` only the record files and the aggregate."""
+class MemoryFiles:
+    """The output files of one memory. With `writes_pipeline=False` only the record files and the aggregate."""
 
-    def __init__(self, folder: Path, baseline: str, *, writes_pipeline: bool) -> None:
+    def __init__(self, folder: Path, memory: str, *, writes_pipeline: bool) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         self._folder = folder
-        self._baseline = baseline
+        self._memory = memory
         self._pipeline = (SESSIONS, QUESTIONS) if writes_pipeline else ()
         names = (*self._pipeline, SESSION_RECORDS, QA_RECORDS)
         self._files = {name: OutputLines(folder / name) for name in names}
@@ -62,7 +62,7 @@ class BaselineFiles:
     def publish(self) -> list[Path]:
         """Rename the temporary files to their final names, and write the aggregate last."""
         paths = [file.publish() for file in self._files.values()]
-        metrics: dict[str, Any] = self._aggregate.metrics(self._baseline)
+        metrics: dict[str, Any] = self._aggregate.metrics(self._memory)
         return [*paths, write_json(self._folder / AGGREGATE, metrics)]
 
     def discard(self) -> None:

@@ -1,8 +1,8 @@
 """Reads the lines of session and question files for `assay import`, whoever wrote them.
 
-    lines = RecordFile(folder / "qa_records.jsonl", QaRow)
+    lines = RecordFile(folder / "qa_records.jsonl", QaLine)
     for line in lines.of("june"):
-        line.row.question, line.verdicts
+        line.content.question, line.verdicts
 
 Files with verdicts (`session_records.jsonl`, `qa_records.jsonl`) and those without (`pipeline_*.jsonl`) have the same
 lines. Other tools leave keys of `eval` out or write null, so its structs here have a default for every key.
@@ -20,7 +20,7 @@ from msgspec import Meta, Struct, field
 
 from assay.core.errors import InputError, Problem
 from assay.files.foreign_json import MAX_LINE_BYTES, convert_json, decode_json, json_lines, without_nan
-from assay.suites.memory.eval.rows import QaRow, SessionRow
+from assay.suites.memory.eval.result_lines import QaLine, SessionLine
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 Count = Annotated[int, Meta(ge=0, lt=1 << 53)]
@@ -41,7 +41,7 @@ class PointVerdict(Struct):
 
 
 class SessionVerdicts(Struct, kw_only=True):
-    """`eval` of a session, as `rows.SessionEval`. None means that the file does not have the key, or null."""
+    """`eval` of a session, as `SessionEval`. None means that the file does not have the key, or null."""
 
     recall: Share | None = None
     covered_count: Count | None = None
@@ -63,7 +63,7 @@ class SessionVerdicts(Struct, kw_only=True):
 
 
 class QaVerdicts(Struct, kw_only=True):
-    """`eval` of a question, as `rows.QaEval`."""
+    """`eval` of a question, as `QaEval`."""
 
     answer_label: str | None = None
     answer_reasoning: str | None = None
@@ -74,33 +74,33 @@ class QaVerdicts(Struct, kw_only=True):
     evidence_reasoning: str | None = None
 
 
-RowT = TypeVar("RowT", SessionRow, QaRow)
+LineT = TypeVar("LineT", SessionLine, QaLine)
 
 
-class RecordLine(NamedTuple, Generic[RowT]):
-    """One line: its place, its row without `eval`, the JSON value as it is in the file, and `eval` if it has one."""
+class RecordLine(NamedTuple, Generic[LineT]):
+    """One line: its place, its content without `eval`, the JSON value in the file, and `eval` if it has one."""
 
     where: str
-    row: RowT
+    content: LineT
     value: dict[str, Any]
     verdicts: Any
 
 
-class RecordFile(Generic[RowT]):
+class RecordFile(Generic[LineT]):
     """One file. Keeps only the places of its lines: snapshots make the files large."""
 
-    def __init__(self, path: Path, kind: type[RowT]) -> None:
+    def __init__(self, path: Path, kind: type[LineT]) -> None:
         self.path = path
-        self._kind: type[RowT] = kind
-        self._places = sample_places(path)
+        self._kind: type[LineT] = kind
+        self._places = sample_line_offsets(path)
 
     @property
     def samples(self) -> list[str]:
         """The sample ids in order of first appearance."""
         return list(self._places)
 
-    def of(self, sample: str) -> Iterator[RecordLine[RowT]]:
-        """Yield the lines of a sample. Raises InputError for a line that is no row of the format."""
+    def of(self, sample: str) -> Iterator[RecordLine[LineT]]:
+        """Yield the lines of a sample. Raises InputError for a line that the format does not have."""
         places = self._places.get(sample, ())
         with self.path.open("rb") as file:
             for number, offset in zip(places[::2], places[1::2], strict=True):
@@ -111,7 +111,7 @@ class RecordFile(Generic[RowT]):
                 yield RecordLine(where, convert_json(raw, self._kind, where), raw, value.get("eval"))
 
 
-def sample_places(path: Path) -> dict[str, array[int]]:
+def sample_line_offsets(path: Path) -> dict[str, array[int]]:
     """Return the places of each sample's lines, a flat array of line number, offset, line number, offset."""
     places: dict[str, array[int]] = {}
     for line in json_lines(path):
@@ -139,11 +139,11 @@ def _sample_id(raw: bytes, where: str) -> str:
         return convert_json(decode_json(raw, where), _LineOwner, where).sample_id
 
 
-def read_session_verdicts(line: RecordLine[SessionRow]) -> SessionVerdicts | None:
+def read_session_verdicts(line: RecordLine[SessionLine]) -> SessionVerdicts | None:
     """Return the verdicts on a session; None if the line has none."""
     return None if line.verdicts is None else convert_json(line.verdicts, SessionVerdicts, line.where)
 
 
-def read_qa_verdicts(line: RecordLine[QaRow]) -> QaVerdicts | None:
+def read_qa_verdicts(line: RecordLine[QaLine]) -> QaVerdicts | None:
     """Return the verdicts on a question; None if the line has none."""
     return None if line.verdicts is None else convert_json(line.verdicts, QaVerdicts, line.where)

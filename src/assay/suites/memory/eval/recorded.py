@@ -1,4 +1,4 @@
-"""`--eval-only`: reads the two pipeline files of a baseline, written by assay or by another tool.
+"""`--eval-only`: reads the two pipeline files of a memory, written by assay or by another tool.
 
 A run that writes pipeline files also writes their hashes to `pipeline.json` in its run folder. If the hashes match, the
 files are judged within that run, and its cases get further scores. Edited files and files from another tool become a
@@ -30,17 +30,17 @@ from assay.files.write import write_json
 from assay.scoring.questions import trivial_verdict
 from assay.store.runs import file_digests, run_folders, state_of
 from assay.suites.memory.eval.options import MemoryEvalOptions
-from assay.suites.memory.eval.row_source import Baseline, RowSource, SampleLines
-from assay.suites.memory.eval.rows import (
+from assay.suites.memory.eval.result_lines import (
     FILES_SET,
-    AnswerRow,
-    QaRow,
-    SampleRows,
-    SessionRow,
-    answer_rows,
+    QaLine,
+    SampleAnswer,
+    SampleResults,
+    SessionLine,
     encode,
-    rows_key,
+    sample_answers,
+    sample_key,
 )
+from assay.suites.memory.eval.sample_source import MemoryInfo, SampleLines, SampleSource
 from assay.suites.memory.eval.scorers import judge_tasks
 from assay.usercode.plugins import find_memory
 
@@ -52,12 +52,12 @@ class RecordedSample(NamedTuple):
     """The data of a row."""
 
     sample_id: str
-    baseline: str = ""
-    """The only baseline that has this sample; empty if all baselines have it."""
+    memory: str = ""
+    """The only memory that has this sample; empty if all memories have it."""
 
 
-class RecordedSource(RowSource):
-    """The samples of the pipeline files. The gold of a case is its SampleRows.
+class RecordedSource(SampleSource):
+    """The samples of the pipeline files. The gold of a case is its SampleResults.
 
     With `--fresh` the files become a new run even if a run of assay wrote them. That run stays unchanged.
     """
@@ -68,13 +68,13 @@ class RecordedSource(RowSource):
         self._own_run = None if spec.fresh else find_own_run(output, self.folders)
         sizes: Mapping[str, Mapping[str, int]] = {}
         if self._own_run:
-            # Cases are numbered by sample and baseline, so the baselines must have the order of that run.
+            # Cases are numbered by sample and memory, so the memories must have the order of that run.
             self.folders = {name: self.folders[name] for name in self._own_run.subjects}
             sizes = self._own_run.sizes
         self._files = {name: PipelineFiles(path, sizes.get(name)) for name, path in self.folders.items()}
         # A run that was stopped has left its samples in the order of their answers. They get that of the data.
         self.writes_pipeline = bool(sizes)
-        self.baselines = {name: baseline_named(name) for name in self.folders}
+        self.subjects = {name: memory_named(name) for name in self.folders}
         self.roles = {}
         self.solver = RecordedSolver()
 
@@ -113,16 +113,16 @@ class RecordedSource(RowSource):
         return RecordedRows(rows, self.facts)
 
     def _checked_rows(self) -> list[Row[RecordedSample]]:
-        """Return a row for each baseline and sample. Checks all lines, because another tool may have written them."""
+        """Return a row for each memory and sample. Checks all lines, because another tool may have written them."""
         rows: list[Row[RecordedSample]] = []
         problems: list[Problem] = []
-        for baseline, files in self._files.items():
+        for memory, files in self._files.items():
             for name in files.samples:
                 lines = files.read(name)
                 problems += lines.problems()
                 # The key needs valid lines. After a problem the rows are not used anyway.
                 if not problems:
-                    rows.append(Row(len(rows), lines.key(), FILES_SET, RecordedSample(name, baseline)))
+                    rows.append(Row(len(rows), lines.key(), FILES_SET, RecordedSample(name, memory)))
         if problems:
             raise InputError(problems)
         if not rows:
@@ -135,14 +135,14 @@ class RecordedSource(RowSource):
         return self._rows
 
     def facts(self) -> dict[str, Any]:
-        """Return the number of samples, the names of the baselines, and the hashes of the files."""
+        """Return the number of samples, the names of the memories, and the hashes of the files."""
         samples = {row.data.sample_id for row in self._rows.iterate()}
-        return {"samples": len(samples), "baselines": list(self.baselines), "files": self._content}
+        return {"samples": len(samples), "baselines": list(self.subjects), "files": self._content}
 
     def judged_kinds(self) -> set[str]:
         """Return the kinds of all questions about the files that need a judge."""
-        samples = (files.read(name).rows() for files in self._files.values() for name in files.samples)
-        tasks = (task for rows in samples for task in judge_tasks(rows))
+        samples = (files.read(name).results() for files in self._files.values() for name in files.samples)
+        tasks = (task for results in samples for task in judge_tasks(results))
         return {task.question.kind for task in tasks if trivial_verdict(task.question) is None}
 
     def planned_calls(self) -> list[PlannedCalls]:
@@ -150,29 +150,29 @@ class RecordedSource(RowSource):
         return []
 
     def has(self, row: Row[RecordedSample], subject: str) -> bool:
-        """Return whether a baseline has a sample. Files of other tools may differ in their samples."""
-        return row.data.baseline in ("", subject)
+        """Return whether a memory has a sample. Files of other tools may differ in their samples."""
+        return row.data.memory in ("", subject)
 
     def total(self) -> int:
-        """Return the number of existing pairs of a sample and a baseline."""
-        return self._rows.count * (len(self.baselines) if self._own_run else 1)
+        """Return the number of existing pairs of a sample and a memory."""
+        return self._rows.count * (len(self.subjects) if self._own_run else 1)
 
     def case(self, row: Row[RecordedSample], subject: str) -> CaseContent:
-        """Return the rows of the files as gold for the scorers. The solver has nothing to do."""
+        """Return the results in the files as gold for the scorers. The solver has nothing to do."""
         name = row.data.sample_id
-        return CaseContent(name, gold=self._files[subject].read(name).rows(), label=name)
+        return CaseContent(name, gold=self._files[subject].read(name).results(), label=name)
 
     # Rows of the files.
 
-    def sample_rows(self, gold: Any, subject: str, records: Sequence[Record]) -> SampleRows:
-        """Return the rows that `case` read. The records of the run are not used."""
-        rows: SampleRows = gold
-        return rows
+    def sample_results(self, gold: Any, subject: str, records: Sequence[Record]) -> SampleResults:
+        """Return the results that `case` read. The records of the run are not used."""
+        results: SampleResults = gold
+        return results
 
-    def answers(self, gold: Any, subject: str, records: Sequence[Record]) -> list[AnswerRow]:
+    def answers(self, gold: Any, subject: str, records: Sequence[Record]) -> list[SampleAnswer]:
         """Return the answers in the files."""
-        rows: SampleRows = gold
-        return answer_rows(rows.questions)
+        results: SampleResults = gold
+        return sample_answers(results.questions)
 
     def lines(
         self, sample: RecordedSample, subject: str, end: End | None, records: Sequence[Record]
@@ -184,18 +184,18 @@ class RecordedSource(RowSource):
         lines = self._files[subject].read(sample.sample_id)
         if end is None or end.status == "infra_error" or not (lines.sessions or lines.questions):
             return None
-        rows = lines.rows()
+        results = lines.results()
         return SampleLines(
-            rows,
-            _without_evals(rows.sessions, lines.sessions),
-            _without_evals(rows.questions, lines.questions),
+            results,
+            _without_evals(results.sessions, lines.sessions),
+            _without_evals(results.questions, lines.questions),
         )
 
 
 class RecordedRows:
     """A list of rows in which keys may repeat, unlike in ListedRows.
 
-    The same sample of two baselines has the same key, and `assay compare` pairs cases by their keys.
+    The same sample of two memories has the same key, and `assay compare` pairs cases by their keys.
     """
 
     def __init__(self, rows: Sequence[Row[RecordedSample]], facts: Callable[[], dict[str, Any]]) -> None:
@@ -223,24 +223,24 @@ class RecordedSolver(Solver):
         ctx.emit("imported", {"sample_id": inputs})
 
 
-def baseline_named(name: str) -> Baseline:
+def memory_named(name: str) -> MemoryInfo:
     """Return the title of a built-in memory. A memory of another tool keeps the name in its files."""
     if name not in names("memory"):
-        return Baseline(name)
+        return MemoryInfo(name)
     plugin = find_memory(name)
-    return Baseline(plugin.title, plugin.about.reference)
+    return MemoryInfo(plugin.title, plugin.about.reference)
 
 
-# The two files of a baseline.
+# The two files of a memory.
 
 
-class _AnySessionRow(SessionRow, frozen=True, kw_only=True):
+class _AnySessionLine(SessionLine, frozen=True, kw_only=True):
     """A session line with any `eval`. An existing `eval` is ignored, because the line is judged again."""
 
     eval: Any = UNSET
 
 
-class _AnyQaRow(QaRow, frozen=True, kw_only=True):
+class _AnyQaLine(QaLine, frozen=True, kw_only=True):
     """A question line with any `eval`."""
 
     eval: Any = UNSET
@@ -265,21 +265,21 @@ class RecordedLines(NamedTuple):
     sessions: list[FileLine]
     questions: list[FileLine]
 
-    def rows(self) -> SampleRows:
-        """Decode the lines. Raises InputError for the first line that is not a valid row."""
-        return SampleRows(
-            [_decode(line, _AnySessionRow) for line in self.sessions],
-            [_decode(line, _AnyQaRow) for line in self.questions],
+    def results(self) -> SampleResults:
+        """Decode the lines. Raises InputError for the first line that is not valid."""
+        return SampleResults(
+            [_decode(line, _AnySessionLine) for line in self.sessions],
+            [_decode(line, _AnyQaLine) for line in self.questions],
         )
 
     def key(self) -> str:
-        """Return the key of the sample, see `rows_key`."""
-        return rows_key(self.rows())
+        """Return the key of the sample, see `sample_key`."""
+        return sample_key(self.results())
 
     def problems(self) -> list[Problem]:
-        """Return a problem for each line that is not a valid row."""
+        """Return a problem for each line that is not valid."""
         problems: list[Problem] = []
-        for lines, kind in ((self.sessions, _AnySessionRow), (self.questions, _AnyQaRow)):
+        for lines, kind in ((self.sessions, _AnySessionLine), (self.questions, _AnyQaLine)):
             for line in lines:
                 try:
                     _decode(line, kind)
@@ -354,12 +354,12 @@ def _decode(line: FileLine, kind: type[T]) -> T:
         raise InputError(Problem(line.where, str(error))) from None
 
 
-def _without_evals(rows: Sequence[SessionRow | QaRow], lines: Sequence[FileLine]) -> list[bytes]:
+def _without_evals(results: Sequence[SessionLine | QaLine], lines: Sequence[FileLine]) -> list[bytes]:
     plain = []
-    for row, line in zip(rows, lines, strict=True):
+    for result, line in zip(results, lines, strict=True):
         raw = line.raw
         # Only lines with an eval are encoded again: encoding may change the bytes of a line.
-        if row.eval is not UNSET:
+        if result.eval is not UNSET:
             value = msgspec.json.decode(raw)
             del value["eval"]
             raw = encode(value)
@@ -367,19 +367,19 @@ def _without_evals(rows: Sequence[SessionRow | QaRow], lines: Sequence[FileLine]
     return plain
 
 
-def pipeline_folders(output: Path, baselines: Sequence[str]) -> dict[str, Path]:
-    """Return the folder of each baseline: the output folder itself, or a subfolder with the baseline's name.
+def pipeline_folders(output: Path, memories: Sequence[str]) -> dict[str, Path]:
+    """Return the folder of each memory: the output folder itself, or a subfolder with the memory's name.
 
-    Without `baselines`, the name comes from the files in the output folder; if there are none, every subfolder with
-    both files is a baseline. `path/to/own.py:make` has the name `own`.
+    Without `memories`, the name comes from the files in the output folder; if there are none, every subfolder with
+    both files is a memory. `path/to/own.py:make` has the name `own`.
     """
-    names = [short(name) for name in baselines]
+    names = [short(name) for name in memories]
     if ".." in names:
         raise UsageError("--baseline: '..' is no name of a memory")
     if _has_both_files(output):
         if len(names) > 1:
             raise UsageError(f"{output} has the files of one memory, but --baseline names {len(names)}.")
-        return {names[0] if names else _baseline_in(output): output}
+        return {names[0] if names else _memory_name_in(output): output}
     names = names or sorted(path.name for path in output.glob("*") if _has_both_files(path))
     if not names:
         raise UsageError(f"{output} has no {SESSIONS} and {QUESTIONS}. Run the command without --eval-only first.")
@@ -390,22 +390,22 @@ def _has_both_files(folder: Path) -> bool:
     return (folder / SESSIONS).is_file() and (folder / QUESTIONS).is_file()
 
 
-def _baseline_in(folder: Path) -> str:
-    """Return the baseline name in the first question or item that has one; `baseline` if none has.
+def _memory_name_in(folder: Path) -> str:
+    """Return the memory name in the first question or item that has one; `baseline` if none has.
 
     Lines that cannot be read are skipped: whoever reads them all names them.
     """
-    for row in _readable_rows(folder / QUESTIONS, _AnyQaRow):
-        if name := str(row.retrieval.raw_trace.get("baseline", "")):
+    for result in _readable_lines(folder / QUESTIONS, _AnyQaLine):
+        if name := str(result.retrieval.raw_trace.get("baseline", "")):
             return name
-    for session in _readable_rows(folder / SESSIONS, _AnySessionRow):
+    for session in _readable_lines(folder / SESSIONS, _AnySessionLine):
         for item in session.memory_snapshot:
             if item.source:
                 return item.source
     return "baseline"
 
 
-def _readable_rows(path: Path, kind: type[T]) -> Iterator[T]:
+def _readable_lines(path: Path, kind: type[T]) -> Iterator[T]:
     with path.open("rb") as file:
         for raw in file:
             with suppress(msgspec.DecodeError, UnicodeDecodeError):
@@ -416,7 +416,7 @@ def _readable_rows(path: Path, kind: type[T]) -> Iterator[T]:
 
 
 class WrittenFiles(Struct, omit_defaults=True):
-    """The pipeline files that a run wrote: fingerprint of their gold, and sha256 by baseline and file name.
+    """The pipeline files that a run wrote: fingerprint of their gold, and sha256 by memory and file name.
 
     `sizes` are the bytes that the sha256 is of, in files to which the run still adds samples. Bytes behind them are
     of a sample that a kill cut off.
@@ -426,16 +426,16 @@ class WrittenFiles(Struct, omit_defaults=True):
     files: dict[str, dict[str, str]]
     sizes: dict[str, dict[str, int]] = field(default_factory=dict)
 
-    def has(self, baseline: str, path: Path) -> bool:
-        """Return whether a file is the one that the run wrote for this baseline."""
-        size = self.sizes.get(baseline, {}).get(path.name)
-        return prefix_sha256(path, size) == self.files.get(baseline, {}).get(path.name)
+    def has(self, memory: str, path: Path) -> bool:
+        """Return whether a file is the one that the run wrote for this memory."""
+        size = self.sizes.get(memory, {}).get(path.name)
+        return prefix_sha256(path, size) == self.files.get(memory, {}).get(path.name)
 
 
 class OwnRun(NamedTuple):
     """The run of assay that wrote the pipeline files.
 
-    `gold` is the fingerprint of its gold, `data` its data identity, and `subjects` are its baselines in order. `sizes`
+    `gold` is the fingerprint of its gold, `data` its data identity, and `subjects` are its memories in order. `sizes`
     are those of `WrittenFiles`.
     """
 
@@ -449,7 +449,7 @@ class OwnRun(NamedTuple):
 def find_own_run(output: Path, folders: Mapping[str, Path]) -> OwnRun | None:
     """Return the newest run in the output folder that wrote exactly these files, or None.
 
-    If the run had several baselines and only one is judged now, the result is None: it is judged as a new run. Raises
+    If the run had several memories and only one is judged now, the result is None: it is judged as a new run. Raises
     UsageError if the files match but `--baseline` has other names, because judging would be paid twice.
     """
     hashes = {name: pipeline_hashes(folder) for name, folder in folders.items()}

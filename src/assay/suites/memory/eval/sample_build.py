@@ -1,4 +1,4 @@
-"""Builds samples from their parts, and reports what no schema can express: missing ids, unknown sessions."""
+"""Builds samples from the values in files, and reports what no schema can express: missing ids, unknown sessions."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from assay.suites.memory.eval.sample_schema import (
 def build_sample(place: SamplePlace, problems: list[Problem]) -> Sample | None:
     """Build a sample. Adds all problems, and returns None if a value is missing or has a wrong type."""
     problems_before = len(problems)
-    sample = convert(place.sample.value, SampleRecord, place.sample.record, problems)
-    blocks = _convert_part(place.points, list[BlockRecord], problems)
-    checkpoints = _convert_part(place.checkpoints, list[CheckpointRecord], problems)
+    sample = convert(place.sample.value, SampleRecord, place.sample.source, problems)
+    blocks = _convert_value(place.points, list[BlockRecord], problems)
+    checkpoints = _convert_value(place.checkpoints, list[CheckpointRecord], problems)
     if sample is not None:
         _add_missing_keys(place.sample, problems)
     if checkpoints is not None:
@@ -40,11 +40,11 @@ def build_sample(place: SamplePlace, problems: list[Problem]) -> Sample | None:
     return _sample_of(place, sample, blocks, checkpoints)
 
 
-def _convert_part(place: PlacedValue, schema: Any, problems: list[Problem]) -> Any:
+def _convert_value(place: PlacedValue, schema: Any, problems: list[Problem]) -> Any:
     if place.value is msgspec.UNSET:
         problems.append(place.problem((), "is missing"))
         return None
-    return convert(place.value, schema, place.record, problems, place.path)
+    return convert(place.value, schema, place.source, problems, place.path)
 
 
 def _add_missing_keys(place: PlacedValue, problems: list[Problem]) -> None:

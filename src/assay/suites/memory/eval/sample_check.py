@@ -54,7 +54,7 @@ class _Inspection:
         self._problems.append(place.problem(path, message, "warning"))
 
     def _point_places(self) -> Iterator[tuple[str, dict[str, Any], PlacedValue, KeyPath]]:
-        """Yield session id, raw point, part and key path of every point: first those in sessions, then in blocks."""
+        """Yield session id, raw point, place and key path of every point: first those in sessions, then in blocks."""
         place = self._place.sample
         for number, (session, raw) in enumerate(zip(self._sample.sessions, place.value["sessions"], strict=True)):
             for row, point in enumerate(raw.get("memory_points") or ()):

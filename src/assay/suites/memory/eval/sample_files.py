@@ -4,7 +4,7 @@
     samples, warnings = load_samples("own.py:load")
 
 A `.json` file has one sample or a list of samples; a `.jsonl` file has one sample per line. The older layout has three
-files: samples with their sessions, and for each sample a row with its points and a row with its checkpoints. A record
+files: samples with their sessions, and for each sample a row with its points and a row with its checkpoints. An object
 with HaluMem's keys is read by `halumem.py`.
 
 `sample_schema.py` defines the format, and `files/schema.py` reports every value that does not fit it. Rules across
@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from assay.core.errors import InputError, Problem
 from assay.core.file_check import FileCheck, contents
-from assay.files.records import FileRecord, read_records
+from assay.files.json_objects import FileObject, read_objects
 from assay.files.schema import refuse, shorten
 from assay.suites.memory.eval.halumem import build_halumem, inspect_halumem, is_halumem
 from assay.suites.memory.eval.sample import Sample
@@ -101,13 +101,13 @@ def _is_sample_file(file: Path) -> bool:
     if file.suffix not in _SUFFIXES or not file.is_file():
         return False
     try:
-        record = next(read_records(file, []), None)
+        source = next(read_objects(file, []), None)
     except InputError:
         return False
-    if record is None or record.value.get("sessions") is None:
+    if source is None or source.value.get("sessions") is None:
         return False
     own_keys = ("memory_points", "qa_checkpoints")
-    return is_halumem(record.value) or any(record.value.get(key) is not None for key in own_keys)
+    return is_halumem(source.value) or any(source.value.get(key) is not None for key in own_keys)
 
 
 # Adds to the list of problems what is wrong in a sample that a run accepts.
@@ -121,11 +121,11 @@ def _read(path: Path, problems: list[Problem]) -> Iterator[tuple[Sample, Inspect
     for file in _files(path):
         is_empty = False
         try:
-            for record, sample, inspect in _read_file(file, problems):
-                where = record.where()
+            for source, sample, inspect in _read_file(file, problems):
+                where = source.where()
                 if (first := places.setdefault(sample.sample_id, where)) != where:
                     message = f"duplicate id {sample.sample_id!r}, first used at {first}"
-                    problems.append(record.problem((), message))
+                    problems.append(source.problem((), message))
                 yield sample, inspect
         except InputError as error:
             problems += error.problems
@@ -133,21 +133,21 @@ def _read(path: Path, problems: list[Problem]) -> Iterator[tuple[Sample, Inspect
         problems.append(Problem(str(path), "this folder has no .json or .jsonl file"))
 
 
-def _read_file(file: Path, problems: list[Problem]) -> Iterator[tuple[FileRecord, Sample, Inspection]]:
-    records = read_records(file, problems, thing="sample", hint=_HINT)
+def _read_file(file: Path, problems: list[Problem]) -> Iterator[tuple[FileObject, Sample, Inspection]]:
+    sources = read_objects(file, problems, thing="sample", hint=_HINT)
     if file.name == MAIN:
-        yield from _built(file, records, problems)
+        yield from _built(file, sources, problems)
         return
-    for record in records:
-        if not is_halumem(record.value):
-            yield from _built(file, [record], problems)
-        elif (sample := build_halumem(record, problems)) is not None:
-            yield record, sample, partial(inspect_halumem, record, sample, problems)
+    for source in sources:
+        if not is_halumem(source.value):
+            yield from _built(file, [source], problems)
+        elif (sample := build_halumem(source, problems)) is not None:
+            yield source, sample, partial(inspect_halumem, source, sample, problems)
 
 
 def _built(
-    file: Path, records: Iterable[FileRecord], problems: list[Problem]
-) -> Iterator[tuple[FileRecord, Sample, Inspection]]:
-    for place in sample_places(file, records, problems):
+    file: Path, sources: Iterable[FileObject], problems: list[Problem]
+) -> Iterator[tuple[FileObject, Sample, Inspection]]:
+    for place in sample_places(file, sources, problems):
         if (sample := build_sample(place, problems)) is not None:
-            yield place.sample.record, sample, partial(inspect_sample, place, sample, problems)
+            yield place.sample.source, sample, partial(inspect_sample, place, sample, problems)

@@ -34,12 +34,12 @@ from assay.scoring.questions import (
     invalid,
 )
 from assay.scoring.text_overlap import overlap_scores, tokens
-from assay.suites.memory.eval.rows import (
+from assay.suites.memory.eval.result_lines import (
     CITES,
-    AnswerRow,
-    QaRow,
-    SampleRows,
-    SessionRow,
+    QaLine,
+    SampleAnswer,
+    SampleResults,
+    SessionLine,
     active_texts,
     earlier_points,
     gold_points,
@@ -78,7 +78,7 @@ METRICS_BY_KIND: dict[str, tuple[str, ...]] = {
 }
 """Metrics computed from the verdicts on each kind of question to the judge."""
 
-# Part of the scorers' ids. Increase it when the same rows get other scores: then finished runs are scored again.
+# Part of the scorers' ids. Increase it when the same lines get other scores: then finished runs are scored again.
 _VERSION = 1
 
 NOTHING_TO_JUDGE = "nothing to judge"
@@ -90,12 +90,12 @@ NO_POINTS = "the sample has no memory points"
 """The reason why the memories of a sample cannot be called correct or made up."""
 
 ScoreHead = tuple[int, str, str, str, str]
-RowsOf = Callable[[ScorerInput], SampleRows]
-AnswersOf = Callable[[ScorerInput], Iterable[AnswerRow]]
+RowsOf = Callable[[ScorerInput], SampleResults]
+AnswersOf = Callable[[ScorerInput], Iterable[SampleAnswer]]
 
 
 class EvalJudge(Protocol):
-    """The part of `Panel` that EvalScorer uses. Tests have their own implementations."""
+    """What EvalScorer uses of a `Judge`. Tests have their own implementations."""
 
     @property
     def id(self) -> str:
@@ -131,36 +131,36 @@ class JudgeTask(Struct, frozen=True):
     """The reason of the scores if the question to the judge has no items."""
 
 
-def judge_tasks(rows: SampleRows) -> list[JudgeTask]:
+def judge_tasks(results: SampleResults) -> list[JudgeTask]:
     """Return all questions to the judge about a sample: sessions first, then questions.
 
     The part of a session is its id, of a point SESSION/POINT, of a question CHECKPOINT/NUMBER.
     """
     tasks: list[JudgeTask] = []
     # Without any point there is nothing that a memory could be compared with: every memory would look made up.
-    has_points = any(map(_points_of, rows.sessions))
-    for part, session in zip(session_parts(rows.sessions), rows.sessions, strict=True):
+    has_points = any(map(_points_of, results.sessions))
+    for part, session in zip(session_parts(results.sessions), results.sessions, strict=True):
         tasks += _session_tasks(part, session, has_points=has_points)
-    for part, question in zip(question_parts(rows.questions), rows.questions, strict=True):
+    for part, question in zip(question_parts(results.questions), results.questions, strict=True):
         tasks += _question_tasks(part, question)
     return tasks
 
 
-def _points_of(row: SessionRow) -> bool:
+def _points_of(line: SessionLine) -> bool:
     """Return whether the gold state of a session has any point, of this or of an earlier session."""
-    gold = row.gold_state
+    gold = line.gold_state
     return bool(gold_points(gold.session_new_memories) or gold_points(gold.session_update_memories)) or bool(
         earlier_points(gold)
     )
 
 
-def _session_tasks(part: str, row: SessionRow, *, has_points: bool) -> Iterator[JudgeTask]:
-    gold = row.gold_state
+def _session_tasks(part: str, line: SessionLine, *, has_points: bool) -> Iterator[JudgeTask]:
+    gold = line.gold_state
     new, updates = gold_points(gold.session_new_memories), gold_points(gold.session_update_memories)
     contents = tuple(point.content for point in (*new, *updates))
     is_update = (False,) * len(new) + (True,) * len(updates)
-    written, active = written_texts(row), active_texts(row)
-    about = {"id": row.sample_id}
+    written, active = written_texts(line), active_texts(line)
+    about = {"id": line.sample_id}
     recall = RecallQuestion(contents, is_update, written)
     yield JudgeTask(part, (RECALL, UPDATE_RECALL), recall, about)
     correctness = CorrectnessQuestion(contents, earlier_points(gold), written if has_points else ())
@@ -185,14 +185,14 @@ def _session_tasks(part: str, row: SessionRow, *, has_points: bool) -> Iterator[
         )
 
 
-def _question_tasks(part: str, row: QaRow) -> Iterator[JudgeTask]:
-    about, evidence = score_data(row), tuple(row.gold_evidence_contents)
-    answer = AnswerQuestion(row.question, row.gold_answer, row.generated_answer, evidence)
-    tags, label = question_tags(about), row.question
-    yield JudgeTask(part, (ANSWER,), answer, about | {"answer": row.generated_answer}, row.gold_answer, tags, label)
+def _question_tasks(part: str, line: QaLine) -> Iterator[JudgeTask]:
+    about, evidence = score_data(line), tuple(line.gold_evidence_contents)
+    answer = AnswerQuestion(line.question, line.gold_answer, line.generated_answer, evidence)
+    tags, label = question_tags(about), line.question
+    yield JudgeTask(part, (ANSWER,), answer, about | {"answer": line.generated_answer}, line.gold_answer, tags, label)
     # An answer that was not asked for citations has no coverage, instead of one of 0.
-    cites = row.retrieval.raw_trace.get(CITES) is not False
-    cited = EvidenceQuestion(evidence if cites else (), tuple(row.cited_memories))
+    cites = line.retrieval.raw_trace.get(CITES) is not False
+    cited = EvidenceQuestion(evidence if cites else (), tuple(line.cited_memories))
     # `assay show RUN --question` prints the evidence beside the retrieved items.
     yield JudgeTask(
         part,
@@ -203,7 +203,7 @@ def _question_tasks(part: str, row: QaRow) -> Iterator[JudgeTask]:
         label=label,
         nothing=NOT_CITED if evidence and not cites else NOTHING_TO_JUDGE,
     )
-    retrieved = EvidenceQuestion(evidence, tuple(item.text for item in row.retrieval.items))
+    retrieved = EvidenceQuestion(evidence, tuple(item.text for item in line.retrieval.items))
     yield JudgeTask(part, (RETRIEVED,), retrieved, about, tags=tags, label=label)
 
 
@@ -215,11 +215,11 @@ def question_tags(about: Mapping[str, Any]) -> tuple[str, ...]:
 class EvalScorer(Scorer):
     """Asks the judge about every session, point and question of a sample."""
 
-    def __init__(self, panel: EvalJudge, rows_of: RowsOf, gold: str = "") -> None:
+    def __init__(self, judge: EvalJudge, rows_of: RowsOf, gold: str = "") -> None:
         """`gold` is the gold fingerprint: corrected gold gives the scorer another id, and so scores again."""
-        self.id = f"judged@{fingerprint([_VERSION, panel.id, gold])}"
-        self._call_stage = f"judged@{fingerprint([_VERSION, panel.reply_identity])}"
-        self._panel = panel
+        self.id = f"judged@{fingerprint([_VERSION, judge.id, gold])}"
+        self._call_stage = f"judged@{fingerprint([_VERSION, judge.reply_identity])}"
+        self._judge = judge
         self._rows_of = rows_of
 
     @property
@@ -227,20 +227,20 @@ class EvalScorer(Scorer):
         """Stage of the judge's calls. It has neither votes nor gold, so paid replies are reused when these change."""
         return self._call_stage
 
-    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
+    async def score(self, given: ScorerInput, ctx: Context) -> list[Score]:
         """Return the scores of all tasks. Judges equal questions once, and all questions concurrently."""
-        tasks = await compute(lambda: judge_tasks(self._rows_of(view)))
+        tasks = await compute(lambda: judge_tasks(self._rows_of(given)))
         # Looked up once for each task, because hashing a question hashes all its texts.
         numbers: dict[JudgeQuestion, int] = {}
         places = [numbers.setdefault(task.question, len(numbers)) for task in tasks]
         questions = list(numbers)
-        verdicts = [*map(_checked, questions, await self._panel.verdicts(questions, ctx))]
+        verdicts = [*map(_checked, questions, await self._judge.verdicts(questions, ctx))]
         scores: list[Score] = []
         for task, place in zip(tasks, places, strict=True):
-            scores += self._scores(view, task, verdicts[place], place)
+            scores += self._scores(given, task, verdicts[place], place)
         return scores
 
-    def _scores(self, view: ScorerInput, task: JudgeTask, verdict: Verdict, number: int) -> Iterator[Score]:
+    def _scores(self, given: ScorerInput, task: JudgeTask, verdict: Verdict, number: int) -> Iterator[Score]:
         for place, metric in enumerate(task.metrics):
             data = dict(task.about)
             if place == 0:
@@ -272,7 +272,7 @@ class EvalScorer(Scorer):
                 data["numerator"] = numerator
                 value = numerator / total
             yield Score(
-                *(*view.case.head, self.id, metric, task.part),
+                *(*given.case.head, self.id, metric, task.part),
                 value=value,
                 status=status,
                 reason=reason,
@@ -301,12 +301,12 @@ class LexicalScorer(Scorer):
         self.id = f"words@{fingerprint([_VERSION, gold])}"
         self._answers_of = answers_of
 
-    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
+    async def score(self, given: ScorerInput, ctx: Context) -> list[Score]:
         """Return two scores for each question, with the same part as the judged answer."""
-        return await compute(lambda: lexical_scores((*view.case.head, self.id), self._answers_of(view)))
+        return await compute(lambda: lexical_scores((*given.case.head, self.id), self._answers_of(given)))
 
 
-def lexical_scores(head: ScoreHead, answers: Iterable[AnswerRow]) -> list[Score]:
+def lexical_scores(head: ScoreHead, answers: Iterable[SampleAnswer]) -> list[Score]:
     """Return token F1 and BLEU-1 of each answer. `head` has the first five fields of the scores."""
     scores: list[Score] = []
     for part, question, answer, reference, about in answers:

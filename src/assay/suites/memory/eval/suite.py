@@ -2,7 +2,7 @@
 
 Stage one inserts samples into memories and asks questions; its results are the two pipeline files. Stage two judges
 them; its results are the two record files and the aggregate. `--eval-only` runs stage two alone, on existing pipeline
-files. A `RowSource` hides the difference: `LiveSource` runs the memories, `RecordedSource` reads the files.
+files. A `SampleSource` hides the difference: `LiveSource` runs the memories, `RecordedSource` reads the files.
 """
 
 from __future__ import annotations
@@ -34,15 +34,15 @@ from assay.core.suite import (
     RunFacts,
     Suite,
 )
+from assay.scoring.judge import OFFLINE, Judge, judge_name
 from assay.scoring.judge_setup import setup_of
-from assay.scoring.panel import OFFLINE, Panel, judge_name
-from assay.store.judges import panel_judge, require_kappa, with_calibration
+from assay.store.judges import judge_info, require_kappa, with_calibration
 from assay.suites.memory.costs import memory_costs, memory_tables
 from assay.suites.memory.eval.checkpoint_files import CheckpointFiles
 from assay.suites.memory.eval.eval_columns import sample_evals
 from assay.suites.memory.eval.live import LiveSource
 from assay.suites.memory.eval.options import MemoryEvalOptions
-from assay.suites.memory.eval.output_files import BaselineFiles
+from assay.suites.memory.eval.output_files import MemoryFiles
 from assay.suites.memory.eval.recorded import (
     RecordedSource,
     WrittenFiles,
@@ -52,10 +52,10 @@ from assay.suites.memory.eval.recorded import (
     pipeline_folders,
     refuse_foreign_files,
 )
-from assay.suites.memory.eval.row_source import RowSource, SampleLines
-from assay.suites.memory.eval.rows import SampleRows
+from assay.suites.memory.eval.result_lines import SampleResults
+from assay.suites.memory.eval.sample_source import SampleLines, SampleSource
 from assay.suites.memory.eval.scorers import ANSWER, F1, METRICS_BY_KIND, EvalScorer, LexicalScorer
-from assay.suites.memory.eval.tally import BaselineTally, answered_questions
+from assay.suites.memory.eval.tally import MemoryEvalTally, answered_questions
 from assay.suites.memory.settings import split_settings
 from assay.usercode.addresses import OPENAI, same_vendor
 from assay.usercode.loop import compute
@@ -70,7 +70,7 @@ _JUDGE_URLS = ("OPENAI_BASE_URL_JUDGE", "OPENAI_BASE_URL")
 
 
 class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
-    """Every sample with every baseline, which is the format's word for a memory. Writes five files per baseline."""
+    """Every sample with every memory, which the format calls a baseline. Writes five files per memory."""
 
     name = "memory-eval"
     files = "assay.suites.memory.eval.suite_files:MemoryEvalFiles"
@@ -125,7 +125,7 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
     def __init__(self, spec: RunSpec) -> None:
         super().__init__(spec)
         options = self.options
-        self.source: RowSource = RecordedSource(spec, options) if options.eval_only else LiveSource(spec, options)
+        self.source: SampleSource = RecordedSource(spec, options) if options.eval_only else LiveSource(spec, options)
         if self.source.writes_pipeline:
             refuse_foreign_files(Path(spec.output_dir), self.source.folders)
         # The files have fixed names, so a run with other settings must not write into the same folder.
@@ -134,13 +134,13 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
         self._checkpoint: CheckpointFiles | None = None
         self.open_cases = options.open_cases
         self.solver = self.source.solver
-        self._panel: Panel | None = None
+        self._judge: Judge | None = None
         setup = setup_of(options.judge_prompt, spec.judge, OFFLINE)
         if not options.no_judge:
-            self._panel = Panel(spec.judge or "", spec.votes, options.judge_base_url, spec.judge_kwargs, setup)
+            self._judge = Judge(spec.judge or "", spec.votes, options.judge_base_url, spec.judge_kwargs, setup)
         self.roles = dict(self.source.roles)
-        if self._panel is not None:
-            self.roles |= self._panel.roles
+        if self._judge is not None:
+            self.roles |= self._judge.roles
 
     # Identity of the run.
 
@@ -161,23 +161,23 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
         """The word scorer, and the judge if there is one. Two scorers, so that a new judge keeps the word scores."""
         source, gold = self.source, self.source.gold_fingerprint
 
-        def rows_of(view: ScorerInput) -> SampleRows:
-            return source.sample_rows(view.case.gold, view.case.subject, view.records)
+        def rows_of(given: ScorerInput) -> SampleResults:
+            return source.sample_results(given.case.gold, given.case.subject, given.records)
 
         scorers: list[Scorer] = [
-            LexicalScorer(lambda view: source.answers(view.case.gold, view.case.subject, view.records), gold)
+            LexicalScorer(lambda given: source.answers(given.case.gold, given.case.subject, given.records), gold)
         ]
-        if self._panel is not None:
+        if self._judge is not None:
             if self.options.min_kappa is not None:
                 asked = source.judged_kinds()
                 require_kappa([each for each in self._judges() if each.kind in asked], self.options.min_kappa)
-            scorers.append(EvalScorer(self._panel, rows_of, gold))
+            scorers.append(EvalScorer(self._judge, rows_of, gold))
         return scorers
 
     @property
     def notices(self) -> Sequence[str]:  # type: ignore[override]  # reads the data, so not in __init__
         """Warnings about the data and the judge, and the checkpoints that --max-sessions skips."""
-        return [*self.source.notices, *(self._panel.notices if self._panel else ())]
+        return [*self.source.notices, *(self._judge.notices if self._judge else ())]
 
     # Rows and cases.
 
@@ -185,18 +185,18 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
         return self.source.rows()
 
     def subjects(self) -> Sequence[str]:
-        return list(self.source.baselines)
+        return list(self.source.subjects)
 
     def has(self, row: Row[Any], subject: str) -> bool:
-        """Return whether a baseline has a sample. Files of other tools may differ in their samples."""
+        """Return whether a memory has a sample. Files of other tools may differ in their samples."""
         return self.source.has(row, subject)
 
     def total(self, rows: Rows[Any]) -> int:
-        """Return the number of existing pairs of a sample and a baseline."""
+        """Return the number of existing pairs of a sample and a memory."""
         return self.source.total()
 
     def case(self, row: Row[Any], subject: str) -> CaseContent:
-        """Return the inputs and the gold of one sample with one baseline."""
+        """Return the inputs and the gold of one sample with one memory."""
         return self.source.case(row, subject)
 
     def overview(self, rows: Rows[Any]) -> Overview:
@@ -204,27 +204,27 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
         facts = {name: _plain(value) for name, value in self.source.facts().items() if name != "files"}
         facts |= {"model": self.spec.model or "none", "top k": str(self.options.top_k), "judge": "none"}
         calls = self.source.planned_calls()
-        if self._panel is not None:
-            facts["judge"] = f"{self._panel.name}, votes: {self._panel.votes}"
+        if self._judge is not None:
+            facts["judge"] = f"{self._judge.name}, votes: {self._judge.votes}"
             # A judge without roles, such as `offline`, calls no model. The number of calls of a model judge depends
             # on what the memories will write, so it is unknown.
-            judge_calls = None if self._panel.roles else 0
-            calls.append(PlannedCalls(what="judge", model=self._panel.name, calls=judge_calls))
+            judge_calls = None if self._judge.roles else 0
+            calls.append(PlannedCalls(what="judge", model=self._judge.name, calls=judge_calls))
         facts["files"] = ", ".join(str(folder) for folder in self.source.folders.values())
         return Overview(facts=facts, calls=calls)
 
-    async def checkpoint(self, view: ScorerInput, folder: Path, redact: Callable[[bytes], bytes]) -> None:
+    async def checkpoint(self, given: ScorerInput, folder: Path, redact: Callable[[bytes], bytes]) -> None:
         """Add the sample to the pipeline files, so that `--eval-only` can judge it whatever becomes of this run."""
-        await compute(partial(self._add_to_pipeline, view, folder, redact))
+        await compute(partial(self._add_to_pipeline, given, folder, redact))
 
-    def _add_to_pipeline(self, view: ScorerInput, folder: Path, redact: Callable[[bytes], bytes]) -> None:
-        case = view.case
+    def _add_to_pipeline(self, given: ScorerInput, folder: Path, redact: Callable[[bytes], bytes]) -> None:
+        case = given.case
         if self._checkpoint is None:
             self._checkpoint = CheckpointFiles(folder, self.source.gold_fingerprint, self.source.folders)
         files = self._checkpoint
         if files.has(case.subject, case.gold.sample_id):
             return
-        lines = self.source.lines(case.gold, case.subject, view.end, view.records)
+        lines = self.source.lines(case.gold, case.subject, given.end, given.records)
         if lines is not None:
             sessions, questions = (list(map(redact, each)) for each in (lines.sessions, lines.questions))
             files.add(case.subject, case.gold.sample_id, sessions, questions)
@@ -232,16 +232,15 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
     # Results.
 
     def finish(self, results: Results[Any], run: RunFacts) -> Outcome:
-        """Write the five files of each baseline and build the report."""
+        """Write the five files of each memory and build the report."""
         source = self.source
-        files: dict[str, BaselineFiles] = {}
+        files: dict[str, MemoryFiles] = {}
         tallies = {
-            name: BaselineTally(name, baseline.alias, reference=baseline.reference)
-            for name, baseline in source.baselines.items()
+            name: MemoryEvalTally(name, info.alias, reference=info.reference) for name, info in source.subjects.items()
         }
         try:
             for name, folder in source.folders.items():
-                files[name] = BaselineFiles(folder, name, writes_pipeline=source.writes_pipeline)
+                files[name] = MemoryFiles(folder, name, writes_pipeline=source.writes_pipeline)
             for result in results:
                 lines = source.lines(result.row.data, result.subject, result.end, result.records)
                 tally = tallies[result.subject]
@@ -250,7 +249,7 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
                     reason = failure.message if failure else "not all sessions were inserted"
                     tally.add_failure(result.index, result.row.data.sample_id, reason)
                 else:
-                    files[result.subject].add_sample(lines, sample_evals(lines.rows, result.scores))
+                    files[result.subject].add_sample(lines, sample_evals(lines.results, result.scores))
                     _count_sample(tally, result, lines)
             hashes = {name: each.close() for name, each in files.items()}
             # The hashes must be on disk before the files get their names: see `add_written_files`.
@@ -271,33 +270,33 @@ class MemoryEvalSuite(Suite[MemoryEvalOptions, Any]):
             entry_word="memory",
             notices=self._judge_notices(),
         )
-        groups = {name: baseline.group or name for name, baseline in source.baselines.items()}
-        stages = {name: tally.stages() for name, tally in tallies.items()}
-        headline = F1 if self._panel is None else ANSWER
-        report.tables = memory_tables(memory_costs(report, headline, groups, stages))
+        groups = {name: info.group or name for name, info in source.subjects.items()}
+        by_purpose = {name: tally.by_purpose() for name, tally in tallies.items()}
+        headline = F1 if self._judge is None else ANSWER
+        report.tables = memory_tables(memory_costs(report, headline, groups, by_purpose))
         return Outcome(report, written)
 
     def _judge_notices(self) -> list[str]:
-        if self._panel is None:
+        if self._judge is None:
             return [NOT_JUDGED]
-        return [ONE_WRONG_LABEL.format(file=self._panel.prompt_file)] if self._panel.binary else []
+        return [ONE_WRONG_LABEL.format(file=self._judge.prompt_file)] if self._judge.binary else []
 
     def _judges(self) -> list[JudgeInfo]:
         """Return the judge once per kind of question, answers first.
 
         Each kind is calibrated separately: agreement on answers says nothing about the other kinds.
         """
-        if self._panel is None:
+        if self._judge is None:
             return []
         kinds = sorted(METRICS_BY_KIND, key=lambda kind: kind != ANSWER_KIND)
-        return [with_calibration(panel_judge(self._panel, METRICS_BY_KIND[kind], kind)) for kind in kinds]
+        return [with_calibration(judge_info(self._judge, METRICS_BY_KIND[kind], kind)) for kind in kinds]
 
     # `assay check` and `assay show`.
 
 
-def _count_sample(tally: BaselineTally, result: CaseResult[Any], lines: SampleLines) -> None:
-    rows = lines.rows
-    tally.add_sample(result.index, len(rows.sessions), rows.questions, result.records, result.scores)
+def _count_sample(tally: MemoryEvalTally, result: CaseResult[Any], lines: SampleLines) -> None:
+    results = lines.results
+    tally.add_sample(result.index, len(results.sessions), results.questions, result.records, result.scores)
 
 
 def _plain(value: Any) -> str:

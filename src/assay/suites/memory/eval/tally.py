@@ -19,11 +19,11 @@ from assay.core.judges import JudgeInfo
 from assay.core.no_answer import SEARCH_RESULT
 from assay.core.report import POOLED, AnswerCount, Cell, Entry, Example, Examples, Metric, Slice, Table
 from assay.core.types import Record, Score
-from assay.core.usage import BUILD, RETRIEVE, StageUsage, add_usage, judge_usage
+from assay.core.usage import BUILD, RETRIEVE, PurposeUsage, add_usage, judge_usage
 from assay.scoring import questions
 from assay.scoring.metric_builders import ClusteredValues, ratio_metric
-from assay.scoring.stage_table import StageNumbers, stage_numbers, stage_tables
-from assay.suites.memory.eval.rows import QaRow
+from assay.scoring.purpose_table import PurposeNumbers, purpose_numbers, purpose_tables
+from assay.suites.memory.eval.result_lines import QaLine
 from assay.suites.memory.eval.scorers import (
     ANSWER,
     BLEU1,
@@ -177,12 +177,12 @@ class DimensionTallies(dict[str, DimensionTally]):
                 self[name].add(score, cluster)
 
 
-class BaselineTally:
+class MemoryEvalTally:
     """Collects the numbers of one memory, sample by sample."""
 
     def __init__(self, name: str, alias: str = "", *, reference: bool = False) -> None:
         self._name = name
-        self._usage: dict[str, StageUsage] = {}
+        self._usage: dict[str, PurposeUsage] = {}
         self._alias = alias
         self._reference = reference
         self._metrics = DimensionTallies()
@@ -192,7 +192,7 @@ class BaselineTally:
         self._flaky: Counter[str] = Counter()
         self._invalid_verdicts: set[tuple[int, object]] = set()
         self._failures: list[Example] = []
-        self._seconds: dict[str, array[float]] = {stage: array("d") for stage in (BUILD, RETRIEVE, usage.ANSWER)}
+        self._seconds: dict[str, array[float]] = {purpose: array("d") for purpose in (BUILD, RETRIEVE, usage.ANSWER)}
         self.counts = dict.fromkeys(COUNTS, 0)
         self.errors = ErrorCounts()
         """Errors of answers. Failed samples are counted by the run."""
@@ -201,17 +201,17 @@ class BaselineTally:
         self,
         cluster: int,
         sessions: int,
-        question_rows: Sequence[QaRow],
+        questions: Sequence[QaLine],
         records: Sequence[Record],
         scores: Sequence[Score],
     ) -> None:
         """Add a completed sample with its records and scores. `sessions` is the number of its sessions."""
         self.counts["samples"] += 1
         self.counts["sessions"] += sessions
-        for row in question_rows:
+        for question in questions:
             self.counts["questions"] += 1
-            self.counts["unanswered"] += not row.generated_answer.strip()
-            self.counts["citations"] += len(row.cited_memories)
+            self.counts["unanswered"] += not question.generated_answer.strip()
+            self.counts["citations"] += len(question.cited_memories)
         for record in records:
             self._add_record(record)
         for score in scores:
@@ -241,7 +241,7 @@ class BaselineTally:
             if "answer_seconds" in data:
                 self._seconds[usage.ANSWER].append(data["answer_seconds"])
         elif record.kind == USED:
-            add_usage(self._usage, convert(data["usage"], dict[str, StageUsage]))
+            add_usage(self._usage, convert(data["usage"], dict[str, PurposeUsage]))
 
     def _add_score(self, score: Score, cluster: int) -> None:
         data = score.data or {}
@@ -276,7 +276,7 @@ class BaselineTally:
                 *_slices("question type", self._types, slice_metrics),
                 *_slices("difficulty", self._difficulties, slice_metrics),
             ],
-            tables=[*stage_tables(self.stages()), *self._votes_table()],
+            tables=[*purpose_tables(self.by_purpose()), *self._votes_table()],
             examples=self._failure_examples(),
             judges=list(judges),
             answered=answered_questions([self]),
@@ -284,9 +284,9 @@ class BaselineTally:
             invalid_verdicts=len(self._invalid_verdicts) if is_judged else None,
         )
 
-    def stages(self) -> dict[str, StageNumbers]:
+    def by_purpose(self) -> dict[str, PurposeNumbers]:
         """Return calls, tokens, cost and seconds of building, searching, answering and judging."""
-        return stage_numbers(self._usage, self._seconds)
+        return purpose_numbers(self._usage, self._seconds)
 
     def _votes_table(self) -> list[Table]:
         """Return a table of how often the votes of the judge disagree; no table without --votes."""
@@ -304,7 +304,7 @@ class BaselineTally:
         return [Examples(title="failed samples", total=total, shown=examples)]
 
 
-def answered_questions(tallies: Collection[BaselineTally]) -> AnswerCount:
+def answered_questions(tallies: Collection[MemoryEvalTally]) -> AnswerCount:
     """Return how many questions of all memories have an answer that is no error."""
     asked = sum(tally.counts["questions"] for tally in tallies)
     failed = sum(tally.counts["errors"] for tally in tallies)

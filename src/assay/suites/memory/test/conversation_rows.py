@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from assay.core.errors import InputError, Problem, UsageError, unknown
-from assay.core.hashing import RepeatFinder, Twins, fingerprint, row_key
+from assay.core.hashing import fingerprint
+from assay.core.row_keys import RepeatedKeys, UniqueKeys, row_key
 from assay.core.spec import apply_limit
 from assay.core.suite import Row
 from assay.suites.memory.test.conversation import Conversation
@@ -113,8 +114,8 @@ def _refuse_unknown(what: str, names: Iterable[str], present: set[str]) -> None:
 
 
 def _unique(keys: Sequence[str]) -> list[str]:
-    repeats = RepeatFinder()
+    repeats = RepeatedKeys()
     for key in keys:
         repeats.add(key)
-    twins = Twins(repeats.repeated())
-    return [twins.name(key) for key in keys]
+    unique_keys = UniqueKeys(repeats.keys())
+    return [unique_keys.of(key) for key in keys]

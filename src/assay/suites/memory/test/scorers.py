@@ -13,7 +13,7 @@ from msgspec import Struct, to_builtins
 
 from assay.core.protocols import Context, Scorer, ScorerInput
 from assay.core.types import Case, Record, Score
-from assay.scoring.panel import Panel, answer_data, answer_scorer_id, answer_value, judge_answer
+from assay.scoring.judge import Judge, answer_data, answer_scorer_id, answer_value, judge_answer
 from assay.scoring.questions import AnswerQuestion, Verdict
 from assay.scoring.text_overlap import abstains, exact_match, list_f1, recall, token_f1
 from assay.suites.memory.conversation import AnswerRecord, read_answers
@@ -139,17 +139,17 @@ class WordScorer(Scorer):
         self._ks = ks or {}
         self._unranked = unranked
 
-    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
+    async def score(self, given: ScorerInput, ctx: Context) -> list[Score]:
         """Return a score for each answer and each metric that applies to it."""
         # A conversation has hundreds of answers.
         return await compute(
             lambda: word_scores(
-                view.case,
-                view.records,
+                given.case,
+                given.records,
                 self.id,
                 answers=self._answers,
-                top_k=self._ks.get(view.case.subject, self._top_k),
-                ranked=view.case.subject not in self._unranked,
+                top_k=self._ks.get(given.case.subject, self._top_k),
+                ranked=given.case.subject not in self._unranked,
                 abstains=self.abstains,
             )
         )
@@ -220,25 +220,25 @@ def retrieved_places(hits: Iterable[Sequence[str]]) -> set[str]:
 class ConversationJudge(Scorer):
     """Asks a judge about every answer. An answer that is the same in several tests is judged once."""
 
-    def __init__(self, panel: Panel, gold_fingerprint: str, rules: JudgeRules | None = None) -> None:
+    def __init__(self, judge: Judge, gold_fingerprint: str, rules: JudgeRules | None = None) -> None:
         judged: list[Any] = [gold_fingerprint, _JUDGE_VERSION]
         if rules is not None:
             judged.append(to_builtins(rules))
-        self.id = answer_scorer_id(panel, judged)
-        self._panel = panel
+        self.id = answer_scorer_id(judge, judged)
+        self._judge = judge
         self._rules = rules
 
-    async def score(self, view: ScorerInput, ctx: Context) -> list[Score]:
+    async def score(self, given: ScorerInput, ctx: Context) -> list[Score]:
         """Return a score for each answer whose question has a reference."""
-        judged = await compute(lambda: _judged_answers(view.case.gold, view.records, self._rules))
+        judged = await compute(lambda: _judged_answers(given.case.gold, given.records, self._rules))
         questions = list(dict.fromkeys(each.question for each in judged))
 
         async def ask(question: AnswerQuestion) -> Verdict:
             references = [question.reference]
-            return await judge_answer(self._panel, question.question, references, question.response, ctx, question.rule)
+            return await judge_answer(self._judge, question.question, references, question.response, ctx, question.rule)
 
         verdicts = dict(zip(questions, await ctx.map(ask, questions), strict=True))
-        return [self._score(view.case, each, verdicts[each.question]) for each in judged]
+        return [self._score(given.case, each, verdicts[each.question]) for each in judged]
 
     def _score(self, case: Case, judged: _JudgedAnswer, verdict: Verdict) -> Score:
         status, value = answer_value(verdict)

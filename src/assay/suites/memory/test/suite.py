@@ -38,8 +38,8 @@ from assay.core.suite import (
 from assay.core.types import Case, Score
 from assay.files.write import write_json, write_whole
 from assay.scoring import text_overlap
-from assay.scoring.panel import OFFLINE, panel_from_spec
-from assay.store.judges import panel_judge, with_calibration
+from assay.scoring.judge import OFFLINE, judge_from_spec
+from assay.store.judges import judge_info, with_calibration
 from assay.suites import find_suite
 from assay.suites.memory.answer_prompt import plain_prompt
 from assay.suites.memory.conversation import ConversationSolver, read_answers, read_insertion
@@ -140,10 +140,10 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         self._rules = self._protocol.rules if self._protocol else None
         self._top_k = options.top_k or _TOP_K
         self.solver = ConversationSolver(memory_set, self._top_k, answers=self._answers, prompt=self._prompt)
-        self._panel = panel_from_spec(spec, options.judge_prompt, self._protocol.judge if self._protocol else None)
+        self._judge = judge_from_spec(spec, options.judge_prompt, self._protocol.judge if self._protocol else None)
         if options.answer_prompt and not self._answers:
             raise UsageError("--answer-prompt needs answers, but --no-answer asks for none. Remove one of the two.")
-        if self._panel is not None and not self._answers:
+        if self._judge is not None and not self._answers:
             raise UsageError("--judge needs answers, but --no-answer asks for none. Remove one of the two flags.")
         self.roles = memory_roles(
             spec,
@@ -152,8 +152,8 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             asking=memory_set.asking,
             instead=", or only search with --no-answer",
         )
-        if self._panel is not None:
-            self.roles |= self._panel.roles
+        if self._judge is not None:
+            self.roles |= self._judge.roles
 
     # Identity of the run.
 
@@ -199,8 +199,8 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             abstains=abstains,
         )
         scorers: list[Scorer] = [words]
-        if self._panel is not None:
-            scorers.append(ConversationJudge(self._panel, self._gold_fingerprint, self._rules))
+        if self._judge is not None:
+            scorers.append(ConversationJudge(self._judge, self._gold_fingerprint, self._rules))
         return scorers
 
     # Rows and cases.
@@ -328,13 +328,13 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         for name, role in self.roles.items():
             if name == EMBEDDER_ROLE and role.mark == "ask":
                 planned.append(PlannedCalls(what="vectors", model=role.model))
-        if self._panel is not None and self._panel.roles:
+        if self._judge is not None and self._judge.roles:
             # An upper bound if there are repeats: an answer that is equal in several tests is judged once.
             planned.append(
                 PlannedCalls(
                     what="verdicts, at most" if plan.repeats else "verdicts",
-                    model=self._panel.name,
-                    calls=plan.verdicts * self._panel.votes * len(self.memories),
+                    model=self._judge.name,
+                    calls=plan.verdicts * self._judge.votes * len(self.memories),
                 )
             )
         return planned
@@ -375,8 +375,8 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
             notices=[*self._protocol_notices(), *check.sentences()],
         )
         groups = {name: setting.group for name, setting in self.memories.items()}
-        stages = {name: tally.stages() for name, tally in tallies.items()}
-        report.tables = memory_tables(memory_costs(report, headline, groups, stages))
+        by_purpose = {name: tally.by_purpose() for name, tally in tallies.items()}
+        report.tables = memory_tables(memory_costs(report, headline, groups, by_purpose))
         return Outcome(report, files)
 
     def _protocol_notices(self) -> list[str]:
@@ -401,9 +401,9 @@ class MemoryTestSuite(Suite[MemoryTestOptions, PipelineCaller]):
         return [" ".join(sentences)]
 
     def _judges(self) -> list[JudgeInfo]:
-        if self._panel is None:
+        if self._judge is None:
             return []
-        return [with_calibration(panel_judge(self._panel, [JUDGED]))]
+        return [with_calibration(judge_info(self._judge, [JUDGED]))]
 
     @property
     def _category_labels(self) -> dict[str, str]:

@@ -30,9 +30,9 @@ from assay.core.report import (
     Table,
 )
 from assay.core.types import Record, Score
-from assay.core.usage import ANSWER, BUILD, RETRIEVE, StageUsage, add_usage, judge_usage
+from assay.core.usage import ANSWER, BUILD, RETRIEVE, PurposeUsage, add_usage, judge_usage
 from assay.scoring.metric_builders import ClusteredValues
-from assay.scoring.stage_table import StageNumbers, stage_numbers, stage_tables
+from assay.scoring.purpose_table import PurposeNumbers, purpose_numbers, purpose_tables
 from assay.store.category_curves import BY_AGE, OF_TESTS
 from assay.suites.memory.conversation import read_answers, read_insertion
 from assay.suites.memory.test.retention import AgeBin, age_bins
@@ -77,7 +77,7 @@ class MemoryTally:
         self._age_values: dict[str, list[tuple[int, float | str, int]]] = defaultdict(list)
         self._size = SizeTally()
         self._failures: list[dict[str, str]] = []
-        self._usage: dict[str, StageUsage] = {}
+        self._usage: dict[str, PurposeUsage] = {}
         self._seconds: dict[str, list[float]] = {BUILD: [], RETRIEVE: [], ANSWER: []}
 
     def add_conversation(
@@ -221,12 +221,12 @@ class MemoryTally:
             "curve": curve,
             "retention": self._retention(),
             "size": to_builtins(self._size.summary()),
-            "stages": to_builtins(self.stages()),
+            "stages": to_builtins(self.by_purpose()),
         }
 
-    def stages(self) -> dict[str, StageNumbers]:
+    def by_purpose(self) -> dict[str, PurposeNumbers]:
         """Return calls, tokens, cost and seconds of building, searching, answering and judging."""
-        return stage_numbers(self._usage, self._seconds)
+        return purpose_numbers(self._usage, self._seconds)
 
     def _retention(self) -> dict[str, Any]:
         """Return the curve over the age of the evidence, and how many answers have no age."""
@@ -276,7 +276,7 @@ class MemoryTally:
             slices=slices,
             tables=[
                 *retrieval_tables({name: _metric(name, self._last[name]) for name in self._last}, retrieval),
-                *stage_tables(self.stages()),
+                *purpose_tables(self.by_purpose()),
                 *size_tables(self._size.summary()),
             ],
             curves=self._curves(headline) if headline else [],

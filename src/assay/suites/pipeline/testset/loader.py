@@ -17,7 +17,7 @@ from typing import Any, TypedDict
 import msgspec
 
 from assay.core.errors import InputError, InvalidTestset, MissingTestset, Problem, UsageError
-from assay.files.records import read_records
+from assay.files.json_objects import read_objects
 from assay.files.schema import refuse
 from assay.suites.pipeline.testset.case import TestCase
 from assay.suites.pipeline.testset.dependencies import Dependencies
@@ -79,7 +79,7 @@ class TestsetLoader:
         """Yield the cases one by one. Raises at the first error. Ids and dependencies are not checked."""
         path = _existing(path)
         problems: list[Problem] = []
-        for raw_record in read_records(path, problems):
+        for raw_record in read_objects(path, problems):
             record = with_line_as_id(raw_record, path)
             check_record(record.value, declared, record, problems)
             _refuse(problems, path)

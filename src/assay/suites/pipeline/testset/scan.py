@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from assay.core.errors import InputError, Problem
-from assay.files.records import REPEATED_KEY, FileRecord, first_record, read_records, repeated_keys
+from assay.files.json_objects import REPEATED_KEY, FileObject, first_object, read_objects, repeated_keys
 from assay.files.schema import ValueSource, shorten
 from assay.suites.pipeline.testset.case import TestCase, id_list
 from assay.suites.pipeline.testset.dependencies import Dependencies
@@ -39,7 +39,7 @@ class ScannedRecord(NamedTuple):
     Its ids and dependencies count even then, so that one error does not cause others, such as a missing id.
     """
 
-    record: FileRecord
+    record: FileObject
     ids: list[str]
     needs: list[str]
     case: TestCase | None
@@ -64,11 +64,11 @@ def scan_file(
     `declared` and `steps` are the names of the pipeline's inputs and steps, if the pipeline is known.
     """
     records: list[ScannedRecord] = []
-    without_id: list[FileRecord] = []
+    without_id: list[FileObject] = []
     count = 0
     problems_before = len(problems)
     try:
-        for raw_record in read_records(path, problems):
+        for raw_record in read_objects(path, problems):
             count += 1
             record = with_line_as_id(raw_record, path)
             if record is not raw_record:
@@ -99,7 +99,7 @@ def scan_file(
     return ScannedFile(path, records, dependencies)
 
 
-def with_line_as_id(record: FileRecord, path: Path) -> FileRecord:
+def with_line_as_id(record: FileObject, path: Path) -> FileObject:
     """Return a v1 record without an id with its line number as the id, if the file is a testset of an agent.
 
     Prompt Lab's agents have such testsets, `agents/NAME/testsets/*.jsonl`. Other records are returned as they are: the
@@ -147,7 +147,7 @@ def is_testset(path: Path) -> bool:
         return False
     if "testsets" in path.resolve().parent.parts:
         return True
-    first = first_record(path)
+    first = first_object(path)
     if first is None:
         return False
     keys = first.value.keys()
@@ -159,7 +159,7 @@ def is_testset(path: Path) -> bool:
 
 
 def _check(
-    record: FileRecord, declared: frozenset[str], steps: frozenset[str] | None, problems: list[Problem]
+    record: FileObject, declared: frozenset[str], steps: frozenset[str] | None, problems: list[Problem]
 ) -> ScannedRecord | None:
     """Check one record on its own. Returns None if the record has no usable id."""
     value = record.value

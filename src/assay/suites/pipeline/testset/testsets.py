@@ -21,7 +21,7 @@ from typing import NamedTuple
 import msgspec
 
 from assay.core.errors import InputError, Problem, UsageError, similar_file, unknown
-from assay.core.hashing import row_key
+from assay.core.row_keys import row_key
 from assay.core.spec import apply_limit
 from assay.suites.pipeline.testset.case import TestCase
 from assay.suites.pipeline.testset.dependencies import DependencyChain

@@ -26,7 +26,8 @@ from typing import Any
 import msgspec
 
 from assay.core.errors import InputError, Problem, cannot_write
-from assay.core.hashing import RepeatFinder, Twins, file_sha256, repeated, row_key
+from assay.core.hashing import file_sha256
+from assay.core.row_keys import RepeatedKeys, UniqueKeys, repeated_numbers, row_key
 from assay.files import jsonl
 from assay.files.bounds import is_too_deep
 from assay.suites.task.dataset.column_types import ColumnTypes, convert_value
@@ -76,6 +77,7 @@ class DataFacts(msgspec.Struct):
 
     total: int = 0
     columns: list[str] = []
+    # The number of keys that several rows have.
     twins: int = 0
     # The number of lines of each file; empty unless every line is a document. Only then can rows be skipped
     # without parsing.
@@ -167,12 +169,12 @@ class Documents:
             changes=self._changes(types),
             kinds=types.kinds(),
         )
-        self._repeated_keys = self._find_repeated_keys(repeated(hashes))
+        self._repeated_keys = self._find_repeated_keys(repeated_numbers(hashes))
         self.facts.twins = len(self._repeated_keys)
         return self.facts
 
     def _warn_of_repeated_keys(self, raw: bytes, value: Any, document: RawDocument) -> None:
-        from assay.files.records import REPEATED_KEY, repeated_keys
+        from assay.files.json_objects import REPEATED_KEY, repeated_keys
 
         for path in repeated_keys(raw, value) if len(self.warnings) < _MOST_WARNINGS else ():
             key = ".".join(map(str, path))
@@ -180,12 +182,12 @@ class Documents:
 
     def _find_repeated_keys(self, hashes: set[int]) -> list[str]:
         """Return the keys of equal rows. `hashes` are those that more than one row has."""
-        finder = RepeatFinder()
+        finder = RepeatedKeys()
         for document in self.rows() if hashes else ():
             content = _content(_decode(document.raw))
             if hash(content) in hashes:
                 finder.add(row_key(content))
-        return finder.repeated()
+        return finder.keys()
 
     def recall(self, facts: DataFacts) -> None:
         """Reuse the facts of an earlier scan of the same bytes."""
@@ -194,9 +196,9 @@ class Documents:
             # The facts only have the number of equal rows. Finding them needs a scan.
             self.scan()
 
-    def twins(self) -> Twins:
+    def unique_keys(self) -> UniqueKeys:
         """Return a new counter of equal rows, for one pass in data order."""
-        return Twins(self._repeated_keys)
+        return UniqueKeys(self._repeated_keys)
 
     def identity(self) -> list[str]:
         """Return hashes of the files' content. Moving or renaming a file does not change them."""

@@ -7,7 +7,7 @@ A loader module has a function that yields conversations. It is called for each 
 
 It may also have `CATEGORIES`, labels for its categories, `RULES`, the comparison rule of a category (see
 `scorers.py`), and `is_abstention`, which recognises by its metadata a question that should not be answered.
-`read_conversations` reads the records of a JSON file and reports all problems at once.
+`read_conversations` reads the objects of a JSON file and reports all problems at once.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from msgspec import Struct
 from assay.core.errors import InputError, Problem, UsageError, unknown
 from assay.core.file_check import FileCheck, contents
 from assay.core.registry import short
-from assay.files.records import FileRecord, first_record, read_records
+from assay.files.json_objects import FileObject, first_object, read_objects
 from assay.files.schema import refuse, shorten
 from assay.suites.memory.test.conversation import NO_EVIDENCE, UNPARSABLE, Conversation
 from assay.suites.memory.test.pipeline_caller import PipelineCaller
@@ -46,9 +46,9 @@ _WHY_NOT_ASKED = {
     UNPARSABLE: "evidence: names no message, so only --ask at-end or both asks it; write ids such as D1:3",
 }
 
-# Builds a conversation from its position in the file and its record. Appends to the list of problems, and returns None
-# if the record is too broken to build anything.
-Build = Callable[[int, FileRecord, list[Problem]], Conversation | None]
+# Builds a conversation from its position in the file and its object. Appends to the list of problems, and returns None
+# if the object is too broken to build anything.
+Build = Callable[[int, FileObject, list[Problem]], Conversation | None]
 
 
 class ConversationLoader(Struct, frozen=True):
@@ -116,24 +116,24 @@ def read_conversations(path: Path, build: Build) -> Iterator[Conversation]:
     """Yield the conversations of a file, one at a time. Raises InputError with all problems at the end of the file."""
     problems: list[Problem] = []
     places: dict[str, str] = {}  # of each id in the file
-    records = read_records(path, problems, thing="conversation", hint="--data names it")
-    for index, record in enumerate(records):
-        if not record.value:
-            problems.append(record.problem((), "is empty"))
+    sources = read_objects(path, problems, thing="conversation", hint="--data names it")
+    for index, source in enumerate(sources):
+        if not source.value:
+            problems.append(source.problem((), "is empty"))
             continue
         try:
-            conversation = build(index, record, problems)
+            conversation = build(index, source, problems)
         except InputError as error:
-            where = record.where()
+            where = source.where()
             problems += [problem._replace(where=f"{where} ({problem.where})") for problem in error.problems]
             continue
         if conversation is None:
             continue
-        place = f"line {record.line}" if record.line else record.root
+        place = f"line {source.line}" if source.line else source.root
         first_place = places.setdefault(conversation.sample_id, place)
         if first_place != place:
             message = f"duplicate id {conversation.sample_id!r}, first used at {first_place}"
-            problems.append(record.problem((), message))
+            problems.append(source.problem((), message))
         yield conversation
     refuse(problems, path)
 
@@ -150,7 +150,7 @@ def recognise_dataset(path: Path) -> str | None:
         return None
     problems: list[Problem] = []
     try:
-        first = next(read_records(path, problems), None) if path.suffix == ".json" else first_record(path)
+        first = next(read_objects(path, problems), None) if path.suffix == ".json" else first_object(path)
     except InputError:
         return None
     if first is None or problems:

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from msgspec import Meta, Struct
 
 from assay.core.errors import Problem
-from assay.files.records import FileRecord
+from assay.files.json_objects import FileObject
 from assay.files.schema import Filled, Scalar, convert, mismatch
 from assay.suites.memory.test.conversation import Conversation, ConversationQuestion, ConversationSession, message_id
 from assay.suites.memory.test.loaders import read_conversations, text_list
@@ -66,17 +66,17 @@ def is_abstention(metadata: Mapping[str, Any]) -> bool:
     return metadata.get("category") == _ADVERSARIAL
 
 
-def _build(index: int, record: FileRecord, problems: list[Problem]) -> Conversation | None:
-    sample = convert(record.value, LocomoSample, record, problems)
-    sessions = _read_sessions(record, problems)
+def _build(index: int, source: FileObject, problems: list[Problem]) -> Conversation | None:
+    sample = convert(source.value, LocomoSample, source, problems)
+    sessions = _read_sessions(source, problems)
     if sample is None:
         return None
     if not any(session.messages for session in sessions):
         message = "has no session with a message; the keys of sessions are session_1, session_2 and so on"
-        problems.append(record.problem(("conversation",), message))
+        problems.append(source.problem(("conversation",), message))
     questions: list[ConversationQuestion] = []
     for place, question in enumerate(sample.qa):
-        raw: dict[str, Any] = record.value["qa"][place]
+        raw: dict[str, Any] = source.value["qa"][place]
         metadata = {key: value for key, value in raw.items() if key not in ("question", "answer")}
         questions.append(
             ConversationQuestion.of(
@@ -91,9 +91,9 @@ def _build(index: int, record: FileRecord, problems: list[Problem]) -> Conversat
     return Conversation.of(index, sample.sample_id, sessions, questions)
 
 
-def _read_sessions(record: FileRecord, problems: list[Problem]) -> list[ConversationSession]:
+def _read_sessions(source: FileObject, problems: list[Problem]) -> list[ConversationSession]:
     """Return the sessions sorted by number. LoCoMo has dates of sessions without messages; they are skipped."""
-    talk = record.value.get("conversation")
+    talk = source.value.get("conversation")
     if not isinstance(talk, dict):
         return []
     numbers = []
@@ -107,16 +107,16 @@ def _read_sessions(record: FileRecord, problems: list[Problem]) -> list[Conversa
         date = talk.get(f"{key}_date_time")
         if date is not None and not isinstance(date, str):
             path = ("conversation", f"{key}_date_time")
-            problems.append(record.problem(path, mismatch("a text", date)))
+            problems.append(source.problem(path, mismatch("a text", date)))
             date = None
-        messages = convert(talk[key], list[LocomoMessage], record, problems, ("conversation", key))
-        _check_dialog_ids(talk[key], number, record, problems)
+        messages = convert(talk[key], list[LocomoMessage], source, problems, ("conversation", key))
+        _check_dialog_ids(talk[key], number, source, problems)
         lines = [(message.speaker, _text(message)) for message in messages or []]
         sessions.append(ConversationSession.of(number, date or "", lines, key))
     return sessions
 
 
-def _check_dialog_ids(messages: Any, session: int, record: FileRecord, problems: list[Problem]) -> None:
+def _check_dialog_ids(messages: Any, session: int, source: FileObject, problems: list[Problem]) -> None:
     """Add a problem for each `dia_id` that differs from the position of its message.
 
     Evidence such as D1:3 is resolved by position, so it would point to the wrong message.
@@ -129,7 +129,7 @@ def _check_dialog_ids(messages: Any, session: int, record: FileRecord, problems:
         if isinstance(dia_id, str) and dia_id != place:
             text = f"is {dia_id!r}, but the message is at {place}; evidence refers to messages by position"
             key = ("conversation", f"session_{session}", number - 1, "dia_id")
-            problems.append(record.problem(key, text))
+            problems.append(source.problem(key, text))
 
 
 def _text(message: LocomoMessage) -> str:

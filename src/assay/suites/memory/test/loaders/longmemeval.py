@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.core.errors import Problem
-from assay.files.records import FileRecord
+from assay.files.json_objects import FileObject
 from assay.files.schema import Filled, Scalar, convert
 from assay.suites.memory.test.conversation import Conversation, ConversationQuestion, ConversationSession, message_id
 from assay.suites.memory.test.loaders import read_conversations, text_list
@@ -59,9 +59,9 @@ def is_abstention(metadata: Mapping[str, Any]) -> bool:
     return str(metadata.get("question_id")).endswith(ABSTENTION)
 
 
-def _build(index: int, record: FileRecord, problems: list[Problem]) -> Conversation | None:
-    entry = convert(record.value, LongMemEvalEntry, record, problems)
-    if not _same_lengths(record, problems) or entry is None:
+def _build(index: int, source: FileObject, problems: list[Problem]) -> Conversation | None:
+    entry = convert(source.value, LongMemEvalEntry, source, problems)
+    if not _same_lengths(source, problems) or entry is None:
         return None
     answer_ids = set(text_list(entry.answer_session_ids))
     sessions: list[ConversationSession] = []
@@ -79,14 +79,14 @@ def _build(index: int, record: FileRecord, problems: list[Problem]) -> Conversat
                 session_messages.append(message_id(number, place))
     filled = [session for session in sessions if session.messages]
     if not filled:
-        problems.append(record.problem(("haystack_sessions",), "has no message"))
+        problems.append(source.problem(("haystack_sessions",), "has no message"))
         return None
     # Entries without marks name at least the sessions with the answer.
     evidence = marked_messages or session_messages
     metadata: dict[str, Any] = {"evidence": evidence, "category": entry.question_type}
     for key in _METADATA:
-        if record.value.get(key) is not None:
-            metadata[key] = record.value[key]
+        if source.value.get(key) is not None:
+            metadata[key] = source.value[key]
     question = ConversationQuestion.of(
         entry.question,
         evidence,
@@ -117,19 +117,19 @@ def _in_order_of_time(dates: list[str]) -> list[int]:
     return positions
 
 
-def _same_lengths(record: FileRecord, problems: list[Problem]) -> bool:
+def _same_lengths(source: FileObject, problems: list[Problem]) -> bool:
     """Return whether there is an id and a date for each session. Adds a problem if the lengths differ."""
-    sessions = record.value.get("haystack_sessions")
+    sessions = source.value.get("haystack_sessions")
     if not isinstance(sessions, list):
         return False
     same = True
     for key in ("haystack_session_ids", "haystack_dates"):
-        values = record.value.get(key)
+        values = source.value.get(key)
         count = 1 if isinstance(values, str) else len(values) if isinstance(values, list) else None
         if count is None:
             same = False
         elif count != len(sessions):
             same = False
             message = f"has {count} entries for {len(sessions)} sessions"
-            problems.append(record.problem((key,), message))
+            problems.append(source.problem((key,), message))
     return same

@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from assay.core.errors import Problem
-from assay.files.records import FileRecord
+from assay.files.json_objects import FileObject
 from assay.files.schema import Filled, KeyPath, Scalar, convert
 from assay.suites.memory.test.conversation import Conversation, ConversationQuestion, ConversationSession
 from assay.suites.memory.test.loaders import read_conversations, text_list
@@ -59,10 +59,10 @@ def conversations(path: Path) -> Iterator[Conversation]:
     return read_conversations(path, _build)
 
 
-def _build(index: int, record: FileRecord, problems: list[Problem]) -> Conversation | None:
-    data = convert(record.value, PlainConversation, record, problems)
+def _build(index: int, source: FileObject, problems: list[Problem]) -> Conversation | None:
+    data = convert(source.value, PlainConversation, source, problems)
     # Checked on the raw value: `data` is None after any other problem, and this one would be reported only later.
-    problems += [record.problem(path, "is missing") for path in _messages_without_text(record.value)]
+    problems += [source.problem(path, "is missing") for path in _messages_without_text(source.value)]
     if data is None:
         return None
     sessions: list[ConversationSession] = []
@@ -74,10 +74,10 @@ def _build(index: int, record: FileRecord, problems: list[Problem]) -> Conversat
             lines.append((speaker or "", text or ""))
         sessions.append(ConversationSession.of(number, session.date or "", lines, session.id or ""))
     if sessions and not any(session.messages for session in sessions):
-        problems.append(record.problem(("sessions",), "has no message"))
+        problems.append(source.problem(("sessions",), "has no message"))
     questions: list[ConversationQuestion] = []
     for place, question in enumerate(data.questions):
-        raw: dict[str, Any] = record.value["questions"][place]
+        raw: dict[str, Any] = source.value["questions"][place]
         questions.append(
             ConversationQuestion.of(
                 question.question,

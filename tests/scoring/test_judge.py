@@ -11,10 +11,10 @@ import pytest
 from assay.core.protocols import Context
 from assay.core.roles import CHAT, Role
 from assay.scoring import prompt_budget
-from assay.scoring.panel import ROLE, Panel, judge_name
+from assay.scoring.judge import ROLE, Judge, judge_name
 from assay.scoring.questions import CORRECT, KINDS, Verdict
 
-from servers.gateway_lab import Lab
+from support.gateway_run import GatewayRun
 from support.judge_questions import EXAMPLES
 
 FUNCTION = '''
@@ -50,10 +50,10 @@ def test_the_flag_wins_over_the_environment(given: str | None, environ: dict[str
 
 def test_offline_needs_no_model() -> None:
     """`offline` needs no model role, has one vote, and judges every kind of question."""
-    panel = Panel("offline", votes=5)
+    judge = Judge("offline", votes=5)
     ctx: Any = None
-    assert (panel.votes, panel.roles) == (1, {})
-    assert all(asyncio.run(panel.verdict(matter, ctx)).valid for matter in EXAMPLES.values())
+    assert (judge.votes, judge.roles) == (1, {})
+    assert all(asyncio.run(judge.verdict(matter, ctx)).valid for matter in EXAMPLES.values())
 
 
 def test_the_environment_may_give_the_judge_an_endpoint(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,22 +61,22 @@ def test_the_environment_may_give_the_judge_an_endpoint(monkeypatch: pytest.Monk
     monkeypatch.delenv("OPENAI_BASE_URL_JUDGE", raising=False)
     monkeypatch.delenv("OPENAI_API_KEY_JUDGE", raising=False)
     needs = frozenset({CHAT})
-    assert Panel("openai/x").roles == {ROLE: Role("openai/x", needs=needs, mark="score")}
+    assert Judge("openai/x").roles == {ROLE: Role("openai/x", needs=needs, mark="score")}
     monkeypatch.setenv("OPENAI_BASE_URL_JUDGE", "http://judge/v1")
     monkeypatch.setenv("OPENAI_API_KEY_JUDGE", "sk-judge")
     role = Role("openai/x", "http://judge/v1", "OPENAI_API_KEY_JUDGE", needs=needs, mark="score")
-    assert Panel("openai/x").roles == {ROLE: role}
+    assert Judge("openai/x").roles == {ROLE: role}
 
 
 def test_a_judge_is_its_model_its_prompts_its_votes_and_its_budgets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Another of them is another judge, for every kind."""
-    panels = [Panel("openai/x"), Panel("openai/y"), Panel("openai/x", 3), Panel("offline")]
-    assert len({panel.id for panel in panels}) == 4
-    assert len({panels[0].fingerprint(kind) for kind in KINDS}) == len(KINDS)
-    assert Panel("openai/x").id == panels[0].id
-    before = panels[0].id
+    judges = [Judge("openai/x"), Judge("openai/y"), Judge("openai/x", 3), Judge("offline")]
+    assert len({judge.id for judge in judges}) == 4
+    assert len({judges[0].fingerprint(kind) for kind in KINDS}) == len(KINDS)
+    assert Judge("openai/x").id == judges[0].id
+    before = judges[0].id
     monkeypatch.setattr(prompt_budget, "FINGERPRINT", ("bm25.v1", 41))
-    assert Panel("openai/x").id != before
+    assert Judge("openai/x").id != before
 
 
 def test_a_function_of_the_user_judges_and_is_known_by_its_content(tmp_path: Path) -> None:
@@ -85,18 +85,18 @@ def test_a_function_of_the_user_judges_and_is_known_by_its_content(tmp_path: Pat
     file.write_text(FUNCTION)
     script.write_text('{"text": "x"}\n')
     for name, path in ((f"python/{file}:judge", file), (f"script/{script}", script)):
-        panel = Panel(judge_name(name, {}))
-        before = panel.id
+        judge = Judge(judge_name(name, {}))
+        before = judge.id
         assert before.startswith(f"{name}@")
         path.write_text(path.read_text() + "\n")
-        assert Panel(name).id != before
-    assert Panel("python/gone.py:judge").id.startswith("python/gone.py:judge@")
+        assert Judge(name).id != before
+    assert Judge("python/gone.py:judge").id.startswith("python/gone.py:judge@")
     found = []
 
     async def solve(_: Any, ctx: Context) -> None:
-        found.append(await Panel(f"python/{file}:judge").verdict(EXAMPLES["answer"], ctx))
+        found.append(await Judge(f"python/{file}:judge").verdict(EXAMPLES["answer"], ctx))
 
-    asyncio.run(Lab(tmp_path, f"python/{file}:judge").done(solve))
+    asyncio.run(GatewayRun(tmp_path, f"python/{file}:judge").done(solve))
     assert found == [Verdict((CORRECT,), "fine")]
 
 
@@ -109,4 +109,4 @@ def test_a_function_of_the_user_judges_and_is_known_by_its_content(tmp_path: Pat
     ],
 )
 def test_votes_without_effect_are_named(judge: str, votes: int, notices: list[str]) -> None:
-    assert Panel(judge, votes).notices == notices
+    assert Judge(judge, votes).notices == notices

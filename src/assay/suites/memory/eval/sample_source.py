@@ -1,4 +1,4 @@
-"""The interface between the suite and the source of its rows.
+"""The interface between the suite and the source of its samples.
 
 `LiveSource` (`live.py`) runs samples through memories. `RecordedSource` (`recorded.py`) reads pipeline files. The suite
 calls its source for everything that differs between the two.
@@ -15,11 +15,11 @@ from assay.core.protocols import Solver
 from assay.core.roles import Role
 from assay.core.suite import CaseContent, PlannedCalls, Row, Rows
 from assay.core.types import End, Record
-from assay.suites.memory.eval.rows import AnswerRow, SampleRows
+from assay.suites.memory.eval.result_lines import SampleAnswer, SampleResults
 
 
-class Baseline(NamedTuple):
-    """The name of a memory in the outputs. The format calls a memory a baseline.
+class MemoryInfo(NamedTuple):
+    """How the outputs name a memory. `--baseline` and keys of files have the word of the format for a memory, baseline.
 
     `reference` is True for a memory that only serves as a reference, such as `oracle`. Repeats of a memory share
     `group`; empty means the name itself.
@@ -31,21 +31,21 @@ class Baseline(NamedTuple):
 
 
 class SampleLines(NamedTuple):
-    """The rows of a sample, and the bytes of their lines in `pipeline_sessions.jsonl` and `pipeline_qa.jsonl`."""
+    """The results of a sample, and the bytes of their lines in `pipeline_sessions.jsonl` and `pipeline_qa.jsonl`."""
 
-    rows: SampleRows
+    results: SampleResults
     sessions: list[bytes]
     questions: list[bytes]
 
 
-class RowSource(ABC):
-    """All samples of a run, each with all baselines. A baseline is an evaluated memory, the subject of a case."""
+class SampleSource(ABC):
+    """All samples of a run, each with all memories. A memory is the subject of a case."""
 
     writes_pipeline: bool
     """Whether the end of this run writes the pipeline files. A run that judges finished files leaves them alone."""
-    baselines: dict[str, Baseline]
+    subjects: dict[str, MemoryInfo]
     folders: dict[str, Path]
-    """The folder with the files of each baseline."""
+    """The folder with the files of each memory."""
     roles: dict[str, Role]
     solver: Solver
 
@@ -77,7 +77,7 @@ class RowSource(ABC):
 
     @abstractmethod
     def has(self, row: Row[Any], subject: str) -> bool:
-        """Return False if the baseline `subject` has no data for this sample. The pair is then not a case."""
+        """Return False if the memory `subject` has no data for this sample. The pair is then not a case."""
 
     @abstractmethod
     def total(self) -> int:
@@ -85,15 +85,15 @@ class RowSource(ABC):
 
     @abstractmethod
     def case(self, row: Row[Any], subject: str) -> CaseContent:
-        """Return the case for one sample and the baseline `subject`: its inputs and its gold."""
+        """Return the case for one sample and the memory `subject`: its inputs and its gold."""
 
     @abstractmethod
-    def sample_rows(self, gold: Any, subject: str, records: Sequence[Record]) -> SampleRows:
-        """Build the rows of a case from its gold and its records. A failed sample has no rows."""
+    def sample_results(self, gold: Any, subject: str, records: Sequence[Record]) -> SampleResults:
+        """Build the results of a case from its gold and its records. A failed sample has none."""
 
     @abstractmethod
-    def answers(self, gold: Any, subject: str, records: Sequence[Record]) -> Sequence[AnswerRow]:
-        """Return only the answers of a case, in the order of its rows."""
+    def answers(self, gold: Any, subject: str, records: Sequence[Record]) -> Sequence[SampleAnswer]:
+        """Return only the answers of a case, in the order of its lines."""
 
     @abstractmethod
     def lines(self, sample: Any, subject: str, end: End | None, records: Sequence[Record]) -> SampleLines | None:

@@ -24,10 +24,10 @@ from typing import Any, NamedTuple
 
 from assay.core.errors import InputError, Problem, similar_names
 from assay.files.yaml_files import YamlFile, parse_yaml
+from assay.suites.hop.contract_words import column_of
 from assay.suites.hop.field_items import read_item
 from assay.suites.hop.field_types import TYPES, is_clear_type, parse_type, plain_text
 from assay.suites.hop.markdown import Fence, MarkdownSection, items_of, tables_of
-from assay.suites.hop.metainfo_words import column_of
 
 _YAML = ("yaml", "yml", "json", "jsonc", "json5")
 # Languages of blocks that may hold anything. An indented block has none.

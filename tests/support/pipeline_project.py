@@ -12,7 +12,7 @@ import assay
 from assay.cli.main import main
 from assay.core.report import Entry
 
-from support.lab import as_yaml
+from support.task_project import as_yaml
 
 COMMAND = (
     "pipeline",
@@ -165,7 +165,7 @@ def case(name: str | int = "t", **fields: Any) -> dict[str, Any]:
     return {"id": name, "inputs": {"text": "hello"}} | fields
 
 
-class PipelineLab:
+class PipelineProject:
     """Writes files into the working directory and runs pipelines there."""
 
     def __init__(self, folder: Path) -> None:

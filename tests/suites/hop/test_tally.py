@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from assay.suites.hop.analysis import Analysis, RowResult, error_kind
 from assay.suites.hop.contract import OutputField
 from assay.suites.hop.scorer import RowVerdict, check_row
+from assay.suites.hop.tally import HopTally, RowResult, error_kind
 
 from support.hop_batch import numbers
 
@@ -32,10 +32,10 @@ def unexpected(**more: Any) -> Row:
 
 
 def summary(*rows: Row) -> dict[str, Any]:
-    analysis = Analysis(FIELDS)
+    tally = HopTally(FIELDS)
     for row in rows:
-        analysis.add(*row)
-    return numbers(analysis.report())
+        tally.add(*row)
+    return numbers(tally.report())
 
 
 def parts(rate: dict[str, Any]) -> tuple[int, int]:

@@ -8,8 +8,8 @@ import pytest
 
 from assay.core.errors import InputError
 from assay.suites.hop.contract import Contract, InputForm, OutputField, find_contract
+from assay.suites.hop.contract_markdown import read_metainfo
 from assay.suites.hop.field_types import TypeText, parse_type
-from assay.suites.hop.metainfo import read_metainfo
 
 ENGLISH = """\
 # Verify

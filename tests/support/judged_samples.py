@@ -39,7 +39,7 @@ def _reply_to_memory(system: str, prompt: str) -> str:
     return "no" if "yes" in system else f"In short: {' '.join(prompt.split()[1:12])}"
 
 
-class Court(Samples):
+class JudgedSamples(Samples):
     """Samples with a server that answers and judges, and keeps all requests."""
 
     def __init__(self, folder: Path, server: JudgingServer, *samples: dict[str, Any]) -> None:

@@ -127,7 +127,7 @@ class TaskResult:
         return curve
 
 
-class Lab:
+class TaskProject:
     """Writes files into the working directory and runs tasks there."""
 
     def __init__(self, folder: Path) -> None:
@@ -186,12 +186,12 @@ class Lab:
 FOUR = docs_of("1=1", "2=0", "3=3", "4=4")
 
 
-def has_requests(lab: Lab) -> bool:
+def has_requests(lab: TaskProject) -> bool:
     """Return whether a run has sent a request."""
     return any((lab.folder / "out").glob("assay/[!.]*/calls.jsonl"))
 
 
-def refused(lab: Lab, match: str, **changes: Any) -> None:
+def refused(lab: TaskProject, match: str, **changes: Any) -> None:
     """Assert that a task is refused with this message before the first request."""
     lab.task(docs=FOUR, **changes)
     with pytest.raises(InputError, match=match):

@@ -1,8 +1,8 @@
-"""The stages of a memory evaluation as numbers and as a table: calls, tokens, cost and seconds of each stage.
+"""What a memory costs by purpose (build, retrieve, answer, judge), as numbers and as a table that is titled "stages".
 
-numbers = stage_numbers(usage, {"build": [0.2, 0.3], "retrieve": [0.01]})
-tables = stage_tables(numbers)            # at most one table
-stage_numbers_of(tables[0]) == numbers    # for exports, which have only the report
+numbers = purpose_numbers(usage, {"build": [0.2, 0.3], "retrieve": [0.01]})
+tables = purpose_tables(numbers)          # at most one table
+purpose_numbers_of(tables[0]) == numbers  # for exports, which have only the report
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from msgspec import Struct, convert
 
 from assay.core.report import Cell, Table
-from assay.core.usage import STAGES, StageUsage
+from assay.core.usage import PURPOSES, PurposeUsage
 from assay.scoring.statistics import percentiles
 
 NAME = "usage"
-# Fields of StageNumbers by column. A column without any value is left out.
+# Fields of PurposeNumbers by column. A column without any value is left out.
 _COLUMNS = {
     "operations": "operations",
     "calls": "calls",
@@ -34,10 +34,10 @@ _MILLISECONDS = 1000
 _USUALLY_ZERO = ("operations", "calls", "reused", "failed")
 
 
-class StageNumbers(Struct, kw_only=True, omit_defaults=True):
-    """One stage. None means that the number was not measured: an endpoint that reports no tokens, for example.
+class PurposeNumbers(Struct, kw_only=True, omit_defaults=True):
+    """Operations and calls for one purpose. None: not measured, for example if an endpoint reports no tokens.
 
-    `seconds` is the time of all operations of the stage, `seconds_p50` and `seconds_p95` that of one: inserting a
+    `seconds` is the time of all these operations, `seconds_p50` and `seconds_p95` that of one: inserting a
     packet or a session, a search, an answer. For the judge `seconds` is the time of judging all cases.
     """
 
@@ -54,16 +54,18 @@ class StageNumbers(Struct, kw_only=True, omit_defaults=True):
     seconds_p95: float | None = None
 
 
-def stage_numbers(usage: Mapping[str, StageUsage], seconds: Mapping[str, Sequence[float]]) -> dict[str, StageNumbers]:
-    """Return the numbers of each stage that has calls or operations. `seconds` are those of its operations."""
-    numbers: dict[str, StageNumbers] = {}
-    for stage in STAGES:
-        calls, times = usage.get(stage, StageUsage()), seconds.get(stage, ())
+def purpose_numbers(
+    usage: Mapping[str, PurposeUsage], seconds: Mapping[str, Sequence[float]]
+) -> dict[str, PurposeNumbers]:
+    """Return the numbers of each purpose that has calls or operations. `seconds` are those of its operations."""
+    numbers: dict[str, PurposeNumbers] = {}
+    for purpose in PURPOSES:
+        calls, times = usage.get(purpose, PurposeUsage()), seconds.get(purpose, ())
         if not calls.calls and not times:
             continue
         summary = percentiles(times)
         tokens = calls.tokens
-        numbers[stage] = StageNumbers(
+        numbers[purpose] = PurposeNumbers(
             operations=len(times),
             calls=calls.calls,
             reused=calls.reused,
@@ -78,8 +80,8 @@ def stage_numbers(usage: Mapping[str, StageUsage], seconds: Mapping[str, Sequenc
     return numbers
 
 
-def stage_tables(numbers: Mapping[str, StageNumbers]) -> list[Table]:
-    """Return the table of the stages, or no table if there are none."""
+def purpose_tables(numbers: Mapping[str, PurposeNumbers]) -> list[Table]:
+    """Return the table by purpose, or no table if there are none."""
     if not numbers:
         return []
     columns: list[str] = []
@@ -91,25 +93,25 @@ def stage_tables(numbers: Mapping[str, StageNumbers]) -> list[Table]:
     if "cost $" in columns and not any(each.cost for each in numbers.values()):
         columns.remove("cost $")
     rows: list[list[Cell]] = []
-    for stage, each in numbers.items():
+    for purpose, each in numbers.items():
         values = [_value(each, _COLUMNS[column]) for column in columns]
-        rows.append([stage, *(_shown(column, value) for column, value in zip(columns, values, strict=True))])
+        rows.append([purpose, *(_shown(column, value) for column, value in zip(columns, values, strict=True))])
     return [Table(name=NAME, title="stages", columns=["stage", *columns], rows=rows, note=_note(numbers))]
 
 
-def stage_numbers_of(table: Table) -> dict[str, StageNumbers]:
-    """Return the numbers behind a table of `stage_tables`."""
-    numbers: dict[str, StageNumbers] = {}
-    for stage, *values in table.rows:
+def purpose_numbers_of(table: Table) -> dict[str, PurposeNumbers]:
+    """Return the numbers behind a table of `purpose_tables`."""
+    numbers: dict[str, PurposeNumbers] = {}
+    for purpose, *values in table.rows:
         known: dict[str, float] = {}
         for column, value in zip(table.columns[1:], values, strict=True):
             if isinstance(value, (int, float)):
                 known[_COLUMNS[column]] = value / _MILLISECONDS if column.endswith(" ms") else value
-        numbers[str(stage)] = convert(known, StageNumbers)
+        numbers[str(purpose)] = convert(known, PurposeNumbers)
     return numbers
 
 
-def _value(numbers: StageNumbers, field: str) -> int | float | None:
+def _value(numbers: PurposeNumbers, field: str) -> int | float | None:
     value: int | float | None = getattr(numbers, field)
     return value
 
@@ -118,7 +120,7 @@ def _shown(column: str, value: float | None) -> float | None:
     return value * _MILLISECONDS if value is not None and column.endswith(" ms") else value
 
 
-def _note(numbers: Mapping[str, StageNumbers]) -> str:
+def _note(numbers: Mapping[str, PurposeNumbers]) -> str:
     reused = sum(each.reused for each in numbers.values())
     if not reused:
         return ""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import UNSET, Struct, UnsetType, field
 
-from assay.core.hashing import Twins, row_key
+from assay.core.row_keys import UniqueKeys, row_key
 
 
 class SnapshotMemory(Struct, frozen=True):
@@ -103,7 +103,7 @@ class SessionEval(Struct, frozen=True, kw_only=True):
     interference_records: list[PointLabel] = field(default_factory=list)
 
 
-class SessionRow(Struct, frozen=True, kw_only=True):
+class SessionLine(Struct, frozen=True, kw_only=True):
     """A line of `pipeline_sessions.jsonl`, or with `eval` of `session_records.jsonl`."""
 
     sample_id: str
@@ -150,7 +150,7 @@ class QaEval(Struct, frozen=True, kw_only=True):
     num_cited_memories: int = 0
 
 
-class QaRow(Struct, frozen=True, kw_only=True):
+class QaLine(Struct, frozen=True, kw_only=True):
     """A line of `pipeline_qa.jsonl`, or with `eval` of `qa_records.jsonl`."""
 
     sample_id: str
@@ -169,11 +169,11 @@ class QaRow(Struct, frozen=True, kw_only=True):
     eval: QaEval | UnsetType = UNSET
 
 
-class SampleRows(NamedTuple):
-    """All rows of one sample with one memory, in the order of the files."""
+class SampleResults(NamedTuple):
+    """The lines of one sample with one memory, in the order of the files."""
 
-    sessions: list[SessionRow]
-    questions: list[QaRow]
+    sessions: list[SessionLine]
+    questions: list[QaLine]
 
 
 encode = msgspec.json.Encoder().encode
@@ -187,14 +187,14 @@ FILES_SET = "files"
 """The set of samples that are known from result files only, not from their data."""
 
 
-def rows_key(rows: SampleRows) -> str:
+def sample_key(results: SampleResults) -> str:
     """Return the key of a sample in result files: its gold and questions, which are the same for every memory."""
-    gold = [[row.sample_id, row.session_id, row.gold_state] for row in rows.sessions]
-    questions = [[row.sample_id, row.checkpoint_id, row.question, row.gold_answer] for row in rows.questions]
+    gold = [[line.sample_id, line.session_id, line.gold_state] for line in results.sessions]
+    questions = [[line.sample_id, line.checkpoint_id, line.question, line.gold_answer] for line in results.questions]
     return row_key(encode([gold, questions]))
 
 
-# What scorers extract from rows.
+# What scorers extract from lines.
 
 # Keys with the text of a point. Some tools write `content`.
 _CONTENT_KEYS = ("memory_content", "content")
@@ -205,7 +205,7 @@ _WRITTEN = ("add", "update")
 class GoldPoint(NamedTuple):
     """A fact that a memory should store, update or reject. The format calls it a memory point.
 
-    `name` is unique in its row: it is the id, and the second point with the same id gets the suffix `~2`.
+    `name` is unique in its line: it is the id, and the second point with the same id gets the suffix `~2`.
     `original` has the texts that an update replaces.
     """
 
@@ -261,28 +261,28 @@ def earlier_points(gold: GoldState) -> tuple[str, ...]:
     return tuple(text for text in texts if text and text not in session_texts)
 
 
-def written_texts(row: SessionRow) -> tuple[str, ...]:
+def written_texts(line: SessionLine) -> tuple[str, ...]:
     """Return the texts that a session added or updated. Recall and correctness are judged on them."""
-    return tuple(delta.text for delta in row.memory_delta if delta.op in _WRITTEN)
+    return tuple(delta.text for delta in line.memory_delta if delta.op in _WRITTEN)
 
 
-def active_texts(row: SessionRow) -> tuple[str, ...]:
+def active_texts(line: SessionLine) -> tuple[str, ...]:
     """Return the texts of all active items after a session. Updates and interference are judged on them."""
-    return tuple(item.text for item in row.memory_snapshot if item.status == "active")
+    return tuple(item.text for item in line.memory_snapshot if item.status == "active")
 
 
-def session_parts(rows: Iterable[SessionRow]) -> list[str]:
+def session_parts(lines: Iterable[SessionLine]) -> list[str]:
     """Return the `part` of the scores of each session of one sample: the session id, made unique."""
-    return unique_names([row.session_id for row in rows])
+    return unique_names([line.session_id for line in lines])
 
 
-def question_parts(rows: Iterable[QaRow]) -> list[str]:
+def question_parts(lines: Iterable[QaLine]) -> list[str]:
     """Return the `part` of the scores of each question of one sample: CHECKPOINT/NUMBER, counted from 1."""
     counts: Counter[str] = Counter()
     parts = []
-    for row in rows:
-        counts[row.checkpoint_id] += 1
-        parts.append(f"{row.checkpoint_id}/{counts[row.checkpoint_id]}")
+    for line in lines:
+        counts[line.checkpoint_id] += 1
+        parts.append(f"{line.checkpoint_id}/{counts[line.checkpoint_id]}")
     return parts
 
 
@@ -290,11 +290,11 @@ def unique_names(names: Sequence[str]) -> list[str]:
     """Return the names made unique: the second of equal names gets `~2`."""
     if len(set(names)) == len(names):
         return list(names)
-    twins = Twins(name for name, count in Counter(names).items() if count > 1)
-    return [twins.name(name) for name in names]
+    unique_keys = UniqueKeys(name for name, count in Counter(names).items() if count > 1)
+    return [unique_keys.of(name) for name in names]
 
 
-class AnswerRow(NamedTuple):
+class SampleAnswer(NamedTuple):
     """An answer with its reference. `part`, `question` and `about` become `part`, `label` and `data` of its scores."""
 
     part: str
@@ -304,14 +304,14 @@ class AnswerRow(NamedTuple):
     about: dict[str, Any]
 
 
-def answer_rows(rows: Sequence[QaRow]) -> list[AnswerRow]:
+def sample_answers(lines: Sequence[QaLine]) -> list[SampleAnswer]:
     """Return the answers of one sample, in order."""
     return [
-        AnswerRow(part, row.question, row.generated_answer, row.gold_answer, score_data(row))
-        for part, row in zip(question_parts(rows), rows, strict=True)
+        SampleAnswer(part, line.question, line.generated_answer, line.gold_answer, score_data(line))
+        for part, line in zip(question_parts(lines), lines, strict=True)
     ]
 
 
-def score_data(row: QaRow) -> dict[str, Any]:
+def score_data(line: QaLine) -> dict[str, Any]:
     """Return the data that every score of a question has: sample id, question type and difficulty."""
-    return {"id": row.sample_id, "type": row.question_type_abbrev, "difficulty": row.difficulty}
+    return {"id": line.sample_id, "type": line.question_type_abbrev, "difficulty": line.difficulty}

@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from assay.core.errors import InputError, Problem
-from assay.files.records import TORN, BrokenArray, FileRecord, JsonArray, key_line, read_records, repeated_keys
+from assay.files.json_objects import TORN, BrokenArray, FileObject, JsonArray, key_line, read_objects, repeated_keys
 
 PRETTY = '{\n  "id": "a",\n  "inputs": {\n    "url": "http://x//y"\n  }\n}\n'
 
@@ -22,7 +22,7 @@ def read(tmp_path: Path, text: str | bytes) -> tuple[list[tuple[int, Any]], list
     path = tmp_path / "a_b.jsonl"
     path.write_bytes(text.encode() if isinstance(text, str) else text)
     problems: list[Problem] = []
-    found = [(record.line, record.value) for record in read_records(path, problems)]
+    found = [(record.line, record.value) for record in read_objects(path, problems)]
     return found, [(problem.where.rpartition(":")[2], problem.message) for problem in problems]
 
 
@@ -148,7 +148,7 @@ def test_repeated_keys_are_found_exactly(tmp_path: Path, text: str, paths: list[
     """Colons in texts and escaped ones do not deceive."""
     path = tmp_path / "a.jsonl"
     path.write_text(text)
-    (record,) = read_records(path, [])
+    (record,) = read_objects(path, [])
     assert repeated_keys(record.raw, record.value) == paths
 
 
@@ -156,21 +156,21 @@ def test_a_key_has_a_line_of_its_own(tmp_path: Path) -> None:
     """Only keys of the record itself count, not equal names below it or equal texts."""
     path = tmp_path / "a.jsonl"
     path.write_text('\n{"a": {\n"tags": 1},\n"b": "tags",\n// c\n"tags": [],\n"c": 1,\n"c": 2}\n')
-    (record,) = read_records(path, [])
+    (record,) = read_objects(path, [])
     assert [key_line(record, key) for key in ("a", "b", "tags", "c", "nothing")] == [2, 4, 6, 8, 2]
 
 
 def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
     """Also a folder in place of a file."""
     with pytest.raises(InputError, match="there is no such file"):
-        list(read_records(tmp_path / "no.jsonl", []))
+        list(read_objects(tmp_path / "no.jsonl", []))
     with pytest.raises(InputError, match="cannot be read"):
-        list(read_records(tmp_path, []))
+        list(read_objects(tmp_path, []))
 
 
 def test_the_hint_says_which_option_names_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="there is no such file; --labels names it"):
-        list(read_records(tmp_path / "no.jsonl", [], hint="--labels names it"))
+        list(read_objects(tmp_path / "no.jsonl", [], hint="--labels names it"))
 
 
 def test_every_problem_is_collected_with_its_line(tmp_path: Path) -> None:
@@ -199,7 +199,7 @@ def test_a_torn_last_line_is_an_error_or_a_warning(tmp_path: Path, cut: str) -> 
     levels: list[Literal["error", "warning"]] = ["error", "warning"]
     for level in levels:
         problems: list[Problem] = []
-        assert [record.value for record in read_records(path, problems, torn=level)] == [{"id": 1}]
+        assert [record.value for record in read_objects(path, problems, torn=level)] == [{"id": 1}]
         assert [(problem.where, problem.level) for problem in problems] == [(f"{path}:2", level)]
     assert problems[0].message == TORN
 
@@ -208,7 +208,7 @@ def test_a_broken_line_in_the_middle_is_never_torn(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_text('{"id": 1,\n{"id": 2}\n')
     problems: list[Problem] = []
-    assert [record.value["id"] for record in read_records(path, problems, torn="warning")] == [2]
+    assert [record.value["id"] for record in read_objects(path, problems, torn="warning")] == [2]
     assert [problem.level for problem in problems] == ["error"]
 
 
@@ -217,7 +217,7 @@ def test_a_json_file_holds_a_list_or_one_object(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     for text, places in ((b'\xef\xbb\xbf {"a": 1}', ["$"]), (b'[{}, {"b": 1}]', ["$[0]", "$[1]"])):
         path.write_bytes(text)
-        records = list(read_records(path, []))
+        records = list(read_objects(path, []))
         assert [record.where() for record in records] == [f"{path} {place}" for place in places]
         assert records[-1].where(("x", 2)) == f"{path} {places[-1]}.x[2]"
 
@@ -236,7 +236,7 @@ def test_a_json_file_of_something_else_is_told(tmp_path: Path, text: str, messag
     path = tmp_path / "a.json"
     path.write_text(text)
     problems: list[Problem] = []
-    list(read_records(path, problems, thing="thing"))
+    list(read_objects(path, problems, thing="thing"))
     assert [str(problem).startswith(f"{path}{message}") for problem in problems] == [True], problems
 
 
@@ -244,15 +244,15 @@ def test_a_json_file_may_hold_objects_one_after_another(tmp_path: Path) -> None:
     """Then their places are lines, as in a .jsonl file."""
     path = tmp_path / "a.json"
     path.write_text('{"id": 1}\n{"id": 2}\n')
-    assert [record.where() for record in read_records(path, [])] == [f"{path}:1", f"{path}:2"]
+    assert [record.where() for record in read_objects(path, [])] == [f"{path}:1", f"{path}:2"]
 
 
 def test_a_place_is_the_line_of_the_key(tmp_path: Path) -> None:
     """Keys that are no plain names stand in brackets."""
     path = tmp_path / "a.jsonl"
     path.write_text('{"a": 1,\n "b c": [1]}\n')
-    (record,) = read_records(path, [])
-    assert isinstance(record, FileRecord)
+    (record,) = read_objects(path, [])
+    assert isinstance(record, FileObject)
     assert (record.where(), record.where(("b c", 0))) == (f"{path}:1", f'{path}:2 $["b c"][0]')
     problem = record.problem(("a",), "odd", "warning")
     assert problem == Problem(f"{path}:1 $.a", "odd", "warning")

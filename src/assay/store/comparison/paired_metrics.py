@@ -1,13 +1,13 @@
-"""The table of a comparison: one row for each set, metric and filter, computed over the pairs."""
+"""The table of a comparison: a paired metric for each set, metric and filter, computed over the pairs."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from assay.core.report import Metric, PairedRow, Report
+from assay.core.report import Metric, PairedMetric, Report
 from assay.journal.columns import SCORED
-from assay.scoring.paired import fill_row, paired
+from assay.scoring.paired import fill_metric, paired
 from assay.store.comparison.columns import (
     NOT_SCORED,
     STATES,
@@ -71,10 +71,10 @@ def _take(values: NDArray[Any], positions: NDArray[Any]) -> NDArray[Any]:
     return values[positions] if len(values) else np.zeros(len(positions), dtype=values.dtype)
 
 
-class RowPairs(NamedTuple):
+class MetricPairs(NamedTuple):
     """A row of the table with the positions of its pairs in `PairedScores`, also of those that do not count."""
 
-    row: PairedRow
+    row: PairedMetric
     positions: NDArray[Any]
 
 
@@ -88,7 +88,7 @@ class PairedTable:
         self.apart = {metric.name for report in reports for _, metric in report.metrics() if metric.table}
         """Metrics that the reports show in a table of their own. p of the others is not adjusted for them."""
 
-    def rows(self) -> list[RowPairs]:
+    def rows(self) -> list[MetricPairs]:
         """Return the rows by set. With several sets, rows over all sets come first.
 
         A metric with filters has no row over all sets.
@@ -107,7 +107,7 @@ class PairedTable:
             rows.append(self._row(scores.set_names[set_number], name, positions))
         return rows
 
-    def slice_rows(self, positions: NDArray[Any]) -> list[PairedRow]:
+    def slice_rows(self, positions: NDArray[Any]) -> list[PairedMetric]:
         """Return the rows of some of the pairs, over all sets. A metric with filters has a row for each set."""
         import numpy as np
 
@@ -122,12 +122,12 @@ class PairedTable:
             rows.append(self._row(set_name, name, positions[members]).row)
         return rows
 
-    def _row(self, set_name: str, name: int, positions: NDArray[Any]) -> RowPairs:
+    def _row(self, set_name: str, name: int, positions: NDArray[Any]) -> MetricPairs:
         scores = self._scores
         score_name = scores.score_names[name]
         counted = positions[scores.counts[positions]]
         reported = _reported_metric(set_name, score_name, self._reports, self._subjects)
-        row = PairedRow(
+        row = PairedMetric(
             set=set_name,
             metric=score_name.metric,
             part=score_name.part,
@@ -138,11 +138,11 @@ class PairedTable:
         # A row without pairs is kept: it shows why pairs were left out.
         if len(counted):
             has_own_scale = reported is not None and _has_own_scale(reported)
-            fill_row(
+            fill_metric(
                 row,
                 paired(scores.base[counted], scores.new[counted], scores.cluster[counted], has_own_scale=has_own_scale),
             )
-        return RowPairs(row, positions)
+        return MetricPairs(row, positions)
 
 
 def _group(first: NDArray[Any], second: NDArray[Any]) -> Iterator[tuple[int, int, NDArray[Any]]]:
@@ -216,7 +216,7 @@ def _left_out(scores: PairedScores, positions: NDArray[Any]) -> dict[str, int]:
     return counts
 
 
-def unscored_side(row: PairedRow) -> str:
+def unscored_side(row: PairedMetric) -> str:
     """Return `base` or `new` if that side has no score of this row's metric at all, else "".
 
     Both sides then measured different things, such as the recall at 10 of a search for 5 items. No pair is lost.
@@ -227,14 +227,14 @@ def unscored_side(row: PairedRow) -> str:
     return ""
 
 
-def is_sum_row(row: PairedRow, rows: list[PairedRow]) -> bool:
+def is_sum_row(row: PairedMetric, rows: list[PairedMetric]) -> bool:
     """Return True for a row over all sets whose sets have their own rows."""
     if row.set:
         return False
     return any(other.set and (other.metric, other.part) == (row.metric, row.part) for other in rows)
 
 
-def regressions(rows: list[PairedRow]) -> list[str]:
+def regressions(rows: list[PairedMetric]) -> list[str]:
     """Return one sentence per row with a case that became wrong, with a significantly worse number, or without any."""
     sentences = _unanswered_sentences(rows)
     for row in rows:
@@ -248,12 +248,12 @@ def regressions(rows: list[PairedRow]) -> list[str]:
     return sentences
 
 
-def significant_regressions(rows: list[PairedRow]) -> list[str]:
+def significant_regressions(rows: list[PairedMetric]) -> list[str]:
     """Return one sentence per row whose number is significantly worse, or is no longer measured."""
     return _unanswered_sentences(rows) + [_worse_sentence(row) for row in rows if row.verdict == "worse"]
 
 
-def _unanswered_sentences(rows: list[PairedRow]) -> list[str]:
+def _unanswered_sentences(rows: list[PairedMetric]) -> list[str]:
     """Return one sentence per row that has no number because the new side has no answer. It must not pass a build."""
     lost = f"{STATES[UNMEASURED]} in new"
     return [
@@ -263,6 +263,6 @@ def _unanswered_sentences(rows: list[PairedRow]) -> list[str]:
     ]
 
 
-def _worse_sentence(row: PairedRow) -> str:
+def _worse_sentence(row: PairedMetric) -> str:
     # The verdict is by the adjusted p, so every row that is worse has one.
     return f"{row.name}: {row.base:.4f} → {row.new:.4f}, p {row.p_adjusted:.3g}"

@@ -9,16 +9,16 @@ import pytest
 
 from assay.core.errors import InputError, UsageError
 from assay.store.cases import RunCases
-from assay.suites.task.outputs import wire_params
+from assay.suites.task.requests import wire_params
 
-from support.lab import Fn, Lab, TaskResult, docs_of
+from support.task_project import Fn, TaskProject, TaskResult, docs_of
 
 CHOICE: dict[str, Any] = {"output_type": "multiple_choice", "doc_to_choice": ["a", "b", "c"]}
 TABLE = {" a": (-2.0, False), " b": (-1.0, True), " c": (-3.0, False)}
 """The model's choice is b."""
 
 
-def chosen(lab: Lab, docs: list[dict[str, Any]], table: Any = None, **changes: Any) -> TaskResult:
+def chosen(lab: TaskProject, docs: list[dict[str, Any]], table: Any = None, **changes: Any) -> TaskResult:
     """A run of a multiple-choice task."""
     lab.task(docs=docs, **CHOICE | changes)
     return lab.run(model=lab.likely(table or TABLE))
@@ -28,14 +28,14 @@ def chosen(lab: Lab, docs: list[dict[str, Any]], table: Any = None, **changes: A
 
 
 @pytest.mark.parametrize("right", ["b", 1, 1.0, True, "1"])
-def test_a_label_is_a_number_or_the_text_of_a_choice(lab: Lab, right: Any) -> None:
+def test_a_label_is_a_number_or_the_text_of_a_choice(lab: TaskProject, right: Any) -> None:
     """Straight from a template; numbers of any type."""
     result = chosen(lab, [{"q": "x", "a": right}], doc_to_target="a" if right != "1" else "{{a}}")
     assert result.column("acc") == [1.0]
     assert result.column("target") == [str(right)]
 
 
-def test_several_right_choices(lab: Lab) -> None:
+def test_several_right_choices(lab: TaskProject) -> None:
     """A list of labels, as numbers or texts: one of them is enough."""
     docs = [{"q": "x", "a": [0, 1]}, {"q": "x", "a": [0, 2]}]
     assert chosen(lab, docs, doc_to_target="{{a}}").column("acc") == [1.0, 0.0]
@@ -45,7 +45,7 @@ def test_several_right_choices(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("wrong", [3, -1, "z", None, 0.5, [1, 7]])
-def test_a_label_outside_the_choices_of_the_first_document_is_refused(lab: Lab, wrong: Any) -> None:
+def test_a_label_outside_the_choices_of_the_first_document_is_refused(lab: TaskProject, wrong: Any) -> None:
     """Before the first request, with the label and the choices."""
     with pytest.raises(InputError, match=r"t.yaml:\d+ doc_to_target: the label .* is outside the 3 choices"):
         chosen(lab, [{"q": "x", "a": wrong}], doc_to_target="a")
@@ -53,7 +53,7 @@ def test_a_label_outside_the_choices_of_the_first_document_is_refused(lab: Lab, 
 
 
 @pytest.mark.parametrize("wrong", ["9", "z", "-1"])
-def test_a_later_label_outside_the_choices_fails_alone(lab: Lab, wrong: str) -> None:
+def test_a_later_label_outside_the_choices_fails_alone(lab: TaskProject, wrong: str) -> None:
     """The other documents are scored; this one is left out, not counted as wrong."""
     result = chosen(lab, docs_of("x=1", f"y={wrong}", "z=0"))
     assert (result.run.exit_code, result.metric("acc").denominator) == (2, 2)
@@ -63,7 +63,7 @@ def test_a_later_label_outside_the_choices_fails_alone(lab: Lab, wrong: str) -> 
 
 
 @pytest.mark.parametrize("value", ["float('nan')", "float('inf')", "None", "{}"])
-def test_a_label_of_a_wrong_type_fails_alone(lab: Lab, value: str) -> None:
+def test_a_label_of_a_wrong_type_fails_alone(lab: TaskProject, value: str) -> None:
     """A function may return anything."""
     lab.write("utils.py", f"def label(doc):\n    return {value} if doc['a'] == 'odd' else 1\n")
     result = chosen(lab, docs_of("x=1", "y=odd"), doc_to_target=Fn("utils.label"))
@@ -77,7 +77,7 @@ def test_a_label_of_a_wrong_type_fails_alone(lab: Lab, value: str) -> None:
     "choice",
     ["{{c}}", "c", {"x": "a", "y": "b", "z": "c"}, "['a', '{{c[1]}}', 'c']", "{{c | list}}"],
 )
-def test_choices_are_a_list_a_mapping_a_column_or_a_template(lab: Lab, choice: Any) -> None:
+def test_choices_are_a_list_a_mapping_a_column_or_a_template(lab: TaskProject, choice: Any) -> None:
     """A template's text is read as a Python list."""
     result = chosen(lab, [{"q": "x", "a": "1", "c": ["a", "b", "c"]}], doc_to_choice=choice)
     message = [call["arg_1"] for call in result.rows()[0]["arguments"].values()]
@@ -85,19 +85,19 @@ def test_choices_are_a_list_a_mapping_a_column_or_a_template(lab: Lab, choice: A
 
 
 @pytest.mark.parametrize("choice", ["{{q}}", "q", "{{c[:0]}}", "{{ 5 }}", "[1, 2]"])
-def test_choices_that_are_no_texts_are_refused(lab: Lab, choice: str) -> None:
+def test_choices_that_are_no_texts_are_refused(lab: TaskProject, choice: str) -> None:
     """The message has the key."""
     with pytest.raises(InputError, match="doc_to_choice|expected text"):
         chosen(lab, [{"q": "x", "a": "0", "c": ["a"]}], doc_to_choice=choice)
 
 
-def test_multiple_choice_without_choices_is_refused(lab: Lab) -> None:
+def test_multiple_choice_without_choices_is_refused(lab: TaskProject) -> None:
     """The message has the missing key."""
     with pytest.raises(InputError, match="t.yaml:1: multiple_choice needs the key 'doc_to_choice'"):
         chosen(lab, docs_of("x=1"), doc_to_choice=None)
 
 
-def test_choices_are_asked_after_the_question_with_the_delimiter(lab: Lab) -> None:
+def test_choices_are_asked_after_the_question_with_the_delimiter(lab: TaskProject) -> None:
     """Rows show prompt and continuation of each request."""
     result = chosen(
         lab,
@@ -112,7 +112,7 @@ def test_choices_are_asked_after_the_question_with_the_delimiter(lab: Lab) -> No
 # Metrics of choices
 
 
-def test_length_counts_letters_or_bytes(lab: Lab) -> None:
+def test_length_counts_letters_or_bytes(lab: TaskProject) -> None:
     """acc_norm divides by letters, acc_bytes by bytes: é is one letter of two bytes."""
     metrics = [{"metric": name} for name in ("acc", "acc_norm", "acc_bytes")]
     table = {" é": (-1.5, False), " ee": (-2.0, False), " zzzz": (-4.5, False)}
@@ -122,20 +122,20 @@ def test_length_counts_letters_or_bytes(lab: Lab) -> None:
     assert result.column("acc_bytes") == [1.0, 0.0]
 
 
-def test_a_choice_without_length_is_never_the_likeliest_by_length(lab: Lab) -> None:
+def test_a_choice_without_length_is_never_the_likeliest_by_length(lab: TaskProject) -> None:
     """There is no division by zero."""
     table = {" ": (-0.1, True), " b": (-1.0, False)}
     result = chosen(lab, docs_of("x=1"), table, doc_to_choice=["", "b"])
     assert (result.column("acc"), result.column("acc_norm")) == ([0.0], [1.0])
 
 
-def test_of_equally_likely_choices_the_first_counts(lab: Lab) -> None:
+def test_of_equally_likely_choices_the_first_counts(lab: TaskProject) -> None:
     """As in the harness."""
     table = {" a": (-1.0, False), " b": (-1.0, False), " c": (-1.0, False)}
     assert chosen(lab, docs_of("x=0", "x=1"), table).column("acc") == [1.0, 0.0]
 
 
-def test_mutual_information_asks_each_choice_alone_too(lab: Lab) -> None:
+def test_mutual_information_asks_each_choice_alone_too(lab: TaskProject) -> None:
     """What a choice gains by the question decides; the requests without it come last."""
     table = {"x| a": (-2.0, False), "x| b": (-1.0, False), "| a": (-5.0, False), "| b": (-1.5, False)}
     metrics = [{"metric": "acc"}, {"metric": "acc_mutual_info"}]
@@ -145,7 +145,7 @@ def test_mutual_information_asks_each_choice_alone_too(lab: Lab) -> None:
     assert (result.column("acc"), result.column("acc_mutual_info")) == ([0.0], [1.0])
 
 
-def test_the_other_metrics_of_choices(lab: Lab) -> None:
+def test_the_other_metrics_of_choices(lab: TaskProject) -> None:
     """Rows have what each needs: pairs, probabilities, likelihoods; exact_match asks what greedy decoding says."""
     names = ["f1", "mcc", "exact_match", "brier_score", "likelihood"]
     metrics = [{"metric": name} for name in names if name != "likelihood"]
@@ -161,7 +161,7 @@ def test_the_other_metrics_of_choices(lab: Lab) -> None:
 # Several inputs
 
 
-def test_the_choices_may_be_in_the_questions(lab: Lab) -> None:
+def test_the_choices_may_be_in_the_questions(lab: TaskProject) -> None:
     """If doc_to_text is a number: each choice is a prompt, the target the continuation, the number the label."""
     lab.task(
         docs=[{"label": 1, "one": "Ann lost", "two": "Bob lost", "end": "the game."}],
@@ -177,7 +177,7 @@ def test_the_choices_may_be_in_the_questions(lab: Lab) -> None:
     assert (result.column("acc"), result.column("target")) == ([1.0], ["the game."])
 
 
-def test_examples_with_choices_in_the_questions_show_the_correct_one(lab: Lab) -> None:
+def test_examples_with_choices_in_the_questions_show_the_correct_one(lab: TaskProject) -> None:
     """The choice of the label, then the target."""
     lab.task(
         docs=[{"label": "0", "one": "A", "two": "B", "end": "end."}],
@@ -196,7 +196,7 @@ def test_examples_with_choices_in_the_questions_show_the_correct_one(lab: Lab) -
 # Likelihoods of one text
 
 
-def test_the_likelihood_of_the_target(lab: Lab) -> None:
+def test_the_likelihood_of_the_target(lab: TaskProject) -> None:
     """One request; acc asks for greedy decoding, perplexity is of all documents."""
     lab.task(docs=docs_of("x=y", "v=w"), output_type="loglikelihood", doc_to_target=" {{a}}")
     result = lab.run(model=lab.likely({" y": (-1.0, True), " w": (-3.0, False)}))
@@ -207,7 +207,7 @@ def test_the_likelihood_of_the_target(lab: Lab) -> None:
 
 
 @pytest.mark.parametrize("output", ["loglikelihood", "loglikelihood_rolling"])
-def test_a_target_that_is_no_text_is_refused(lab: Lab, output: str) -> None:
+def test_a_target_that_is_no_text_is_refused(lab: TaskProject, output: str) -> None:
     """A number has no likelihood; in a later document only that document fails."""
     lab.task(docs=[{"q": "x", "a": 5}], output_type=output, doc_to_target="a")
     with pytest.raises(InputError, match=r"t.yaml:\d+ doc_to_target: expected text, found 5"):
@@ -218,7 +218,7 @@ def test_a_target_that_is_no_text_is_refused(lab: Lab, output: str) -> None:
     assert (result.run.summary.ok, result.run.summary.infra_error) == (1, 1)
 
 
-def test_the_likelihood_of_whole_texts(lab: Lab) -> None:
+def test_the_likelihood_of_whole_texts(lab: TaskProject) -> None:
     """No prompt; per word and per byte, over all documents together."""
     lab.task(docs=docs_of("x=one two", "x=é"), output_type="loglikelihood_rolling", doc_to_text="")
     result = lab.run(model=lab.likely({"one two": (-6.0, False), "é": (-2.0, False)}))
@@ -236,14 +236,14 @@ def test_the_likelihood_of_whole_texts(lab: Lab) -> None:
 # Generated answers of tasks with choices
 
 
-def test_a_generated_answer_is_compared_with_the_text_of_its_choice(lab: Lab) -> None:
+def test_a_generated_answer_is_compared_with_the_text_of_its_choice(lab: TaskProject) -> None:
     """The target's number means a choice; files show the number."""
     lab.task(docs=docs_of("b=1", "b=0"), doc_to_choice=["a", "b"])
     result = lab.run()
     assert (result.column("exact_match"), result.column("target")) == ([1.0, 0.0], ["1", "0"])
 
 
-def test_a_question_of_digits_is_text(lab: Lab) -> None:
+def test_a_question_of_digits_is_text(lab: TaskProject) -> None:
     """Only multiple_choice reads a number as a choice."""
     lab.task(docs=docs_of("1=0", "7=1"), doc_to_choice=["a", "b"])
     assert lab.run().prompts() == ["1", "7"]
@@ -252,14 +252,14 @@ def test_a_question_of_digits_is_text(lab: Lab) -> None:
     assert lab.run().prompts() == ["5 b\n\n1"]
 
 
-def test_several_targets_of_a_generated_answer(lab: Lab) -> None:
+def test_several_targets_of_a_generated_answer(lab: TaskProject) -> None:
     """A target that reads as a list is several; one of them is enough."""
     lab.task(docs=docs_of("b=b", "c=d"), doc_to_target="['a', '{{a}}']")
     result = lab.run()
     assert (result.column("exact_match"), result.column("target")[0]) == ([1.0, 0.0], "['a', 'b']")
 
 
-def test_a_target_is_compared_in_the_type_of_the_answer(lab: Lab) -> None:
+def test_a_target_is_compared_in_the_type_of_the_answer(lab: TaskProject) -> None:
     """A column of numbers equals a generated number."""
     lab.task(docs=[{"q": "7", "a": 7}, {"q": "8", "a": 7}], doc_to_target="a")
     assert lab.run().column("exact_match") == [1.0, 0.0]
@@ -280,7 +280,7 @@ def test_a_target_is_compared_in_the_type_of_the_answer(lab: Lab) -> None:
         ),
     ],
 )
-def test_without_metrics_each_output_type_has_its_own(lab: Lab, output: str, names: dict[str, bool]) -> None:
+def test_without_metrics_each_output_type_has_its_own(lab: TaskProject, output: str, names: dict[str, bool]) -> None:
     """The harness's defaults, with the direction in which they are better."""
     choice = ["a"] if output == "multiple_choice" else None
     lab.task(docs=docs_of("x=a"), output_type=output, doc_to_choice=choice)
@@ -304,7 +304,7 @@ def test_without_metrics_each_output_type_has_its_own(lab: Lab, output: str, nam
     ],
 )
 def test_a_metric_that_does_not_fit_the_output_type_is_refused(
-    lab: Lab, output: str, metric: str, message: str
+    lab: TaskProject, output: str, metric: str, message: str
 ) -> None:
     """With the entry's place, before the first request."""
     choice = ["a"] if output == "multiple_choice" else None
@@ -314,7 +314,7 @@ def test_a_metric_that_does_not_fit_the_output_type_is_refused(
         lab.run(model=model)
 
 
-def test_a_user_metric_is_refused_for_likelihoods(lab: Lab) -> None:
+def test_a_user_metric_is_refused_for_likelihoods(lab: TaskProject) -> None:
     """Likelihoods are not answers; process_results gets them."""
     lab.write("utils.py", "def mine(references, predictions):\n    return 1.0\n")
     lab.task(docs=docs_of("x=1"), **CHOICE, metric_list=[{"metric": "acc"}, {"metric": Fn("utils.mine")}])
@@ -325,7 +325,7 @@ def test_a_user_metric_is_refused_for_likelihoods(lab: Lab) -> None:
         lab.run(model=lab.likely(TABLE))
 
 
-def test_two_chains_of_one_name_are_refused(lab: Lab) -> None:
+def test_two_chains_of_one_name_are_refused(lab: TaskProject) -> None:
     """Their rows and numbers would be mixed."""
     chain = {"name": "x", "filter": [{"function": "take_first"}]}
     lab.task(filter_list=[chain, chain])
@@ -333,7 +333,7 @@ def test_two_chains_of_one_name_are_refused(lab: Lab) -> None:
         lab.run()
 
 
-def test_two_tasks_that_would_write_one_file_are_refused(lab: Lab) -> None:
+def test_two_tasks_that_would_write_one_file_are_refused(lab: TaskProject) -> None:
     """Characters that file names cannot have are replaced, so two names may become equal."""
     lab.task("t.yaml", task="a/b")
     lab.task("u.yaml", task="a:b")
@@ -358,7 +358,7 @@ def test_two_tasks_that_would_write_one_file_are_refused(lab: Lab) -> None:
         ({"metric": "exact_match", "regexes_to_ignore": ["("]}, "regex|pattern|unterminated|missing"),
     ],
 )
-def test_invalid_metric_entries_are_refused(lab: Lab, entry: Any, message: str) -> None:
+def test_invalid_metric_entries_are_refused(lab: TaskProject, entry: Any, message: str) -> None:
     """All entries at once."""
     lab.task(docs=docs_of("x=a"), metric_list=[{"metric": "exact_match"}, entry, {"metric": "nobody"}])
     with pytest.raises(InputError, match=rf"t.yaml:\d+ metric_list.1: .*{message}") as caught:
@@ -366,28 +366,28 @@ def test_invalid_metric_entries_are_refused(lab: Lab, entry: Any, message: str) 
     assert "metric_list.2: there is no metric named 'nobody'" in str(caught.value)
 
 
-def test_a_model_without_likelihoods_is_refused(lab: Lab) -> None:
+def test_a_model_without_likelihoods_is_refused(lab: TaskProject) -> None:
     """Before the first request."""
     lab.task(docs=docs_of("x=1"), **CHOICE)
     with pytest.raises(UsageError, match="python/model.py:echo cannot do loglikelihood, which this run needs"):
         lab.run()
 
 
-def test_a_chat_template_is_refused_for_likelihoods(lab: Lab) -> None:
+def test_a_chat_template_is_refused_for_likelihoods(lab: TaskProject) -> None:
     """The message names the task."""
     lab.task(docs=docs_of("x=1"), **CHOICE)
     with pytest.raises(UsageError, match="the task t needs likelihoods.*--apply-chat-template"):
         lab.run(model=lab.likely(TABLE), apply_chat_template=True)
 
 
-def test_an_unknown_output_type_is_refused(lab: Lab) -> None:
+def test_an_unknown_output_type_is_refused(lab: TaskProject) -> None:
     """With similar names."""
     lab.task(output_type="generate_util")
     with pytest.raises(InputError, match=r"t.yaml:\d+ output_type: .*did you mean 'generate_until'"):
         lab.run()
 
 
-def test_scores_contain_the_target(lab: Lab) -> None:
+def test_scores_contain_the_target(lab: TaskProject) -> None:
     """With the first metric of each filter; not the text of loglikelihood_rolling."""
     lab.task("g.yaml", docs=[{"q": "1", "a": "['1', '2']"}])
     lab.task("c.yaml", docs=[{"q": "x", "a": "b"}], output_type="multiple_choice", doc_to_choice=["a", "b"])

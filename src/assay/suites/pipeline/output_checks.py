@@ -109,8 +109,8 @@ def records_by_test(records: list[Record], tests: Sequence[TestCase]) -> dict[st
     return by_test
 
 
-class Evaluation:
-    """Checks the tests of one pipeline. `rules` are the rules of its outputs in the pipeline file."""
+class OutputChecker:
+    """Checks the outputs of the tests of one pipeline. `rules` are the rules of its outputs in the pipeline file."""
 
     def __init__(self, pipeline: Pipeline, rules: list[Rule]) -> None:
         self._pipeline = pipeline

@@ -30,6 +30,29 @@ from assay.files.encoding import not_utf8
 from assay.files.excerpt import cut_end
 from assay.files.schema import refuse
 from assay.files.yaml_files import YamlFile, parse_yaml
+from assay.suites.hop.contract_blocks import (
+    Block,
+    has_fields,
+    is_contract,
+    is_typed,
+    looks_like_schema,
+    read_block,
+    read_contract_block,
+)
+from assay.suites.hop.contract_words import (
+    COLUMN_TITLES,
+    HEADING_WORDS,
+    META_OF,
+    NO_MARKS,
+    NONE,
+    NOTES,
+    OPTIONAL_HEADING,
+    VALUE_COLUMNS,
+    column_of,
+    heading_kind,
+    is_heading,
+    section_kinds,
+)
 from assay.suites.hop.field_entry import FieldName, field_entry, field_name
 from assay.suites.hop.field_items import add_detail, read_item
 from assay.suites.hop.field_types import is_clear_type, parse_type, plain_text
@@ -43,29 +66,6 @@ from assay.suites.hop.markdown import (
     sections_of,
     tables_of,
     without_comments,
-)
-from assay.suites.hop.metainfo_blocks import (
-    Block,
-    has_fields,
-    is_contract,
-    is_typed,
-    looks_like_schema,
-    read_block,
-    read_contract_block,
-)
-from assay.suites.hop.metainfo_words import (
-    COLUMN_TITLES,
-    HEADING_WORDS,
-    META_OF,
-    NO_MARKS,
-    NONE,
-    NOTES,
-    OPTIONAL_HEADING,
-    VALUE_COLUMNS,
-    column_of,
-    heading_kind,
-    is_heading,
-    section_kinds,
 )
 
 MAX_LINE = 2_000

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from assay.suites.hop.records import (
+from assay.suites.hop.batch_lines import (
     MAX_WRAPPERS,
     expectations,
     function_fields,

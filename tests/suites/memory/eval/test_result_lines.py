@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from assay.suites.memory.eval.eval_columns import Aggregate
-from assay.suites.memory.eval.rows import QaEval, QaRow, SessionEval, SessionRow, encode
+from assay.suites.memory.eval.result_lines import QaEval, QaLine, SessionEval, SessionLine, encode
 
 from suites.memory.eval.doubles import GOLDEN, question, session
 
@@ -26,7 +26,7 @@ def paths(value: Any, prefix: str = "") -> list[str]:
     return []
 
 
-@pytest.mark.parametrize(("file", "kind"), [("session_record.json", SessionRow), ("qa_record.json", QaRow)])
+@pytest.mark.parametrize(("file", "kind"), [("session_record.json", SessionLine), ("qa_record.json", QaLine)])
 def test_the_examples_are_our_types(file: str, kind: type[msgspec.Struct]) -> None:
     """Reading and writing them keeps all keys, their order and values."""
     raw = (GOLDEN / file).read_bytes()
@@ -58,7 +58,7 @@ def test_files_of_other_tools_may_lack_and_add_keys() -> None:
     for key in ("cited_memories", "sample_uuid", "difficulty", "eval"):
         del record[key]
     record["retrieval"]["items"][0] |= {"raw_backend_id": 7, "score": None}
-    row = msgspec.json.decode(json.dumps(record | {"storage_seconds": 1.5}), type=QaRow)
+    row = msgspec.json.decode(json.dumps(record | {"storage_seconds": 1.5}), type=QaLine)
     assert (row.cited_memories, row.sample_uuid, row.retrieval.items[0].raw_backend_id) == ([], "", 7)
 
 

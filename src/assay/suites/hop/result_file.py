@@ -1,6 +1,6 @@
-"""Writes the result file of a run, and reads result files of assay and of other HOP tools.
+"""Writes the result file of a run: a meta line per profile, followed by its rows: flat, or as `{input, result}`.
 
-A result file has a meta line per profile, followed by its rows: flat, or as `{input, result}`.
+`batch_lines.py` recognises these lines when they are read again. `result_folder.py` reads results of all HOP tools.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any, cast
+from typing import IO, Any
 
 import msgspec
 from msgspec import Struct
@@ -21,16 +21,11 @@ from assay.core.protocols import ScorerInput
 from assay.core.suite import CaseResult
 from assay.files.redact import Redactor
 from assay.files.write import FILE_MODE
-from assay.files.yaml_files import YamlFile
-from assay.suites.hop.analysis import NO_PROFILE, RowResult, case_result, retry_count
-from assay.suites.hop.contract import Contract, contract_file, read_contract
-from assay.suites.hop.records import PARTIAL_SUFFIX, view_record
-from assay.suites.hop.rows import UNTAGGED, HopRow
+from assay.suites.hop.batch_lines import PARTIAL_SUFFIX, view_record
+from assay.suites.hop.rows import HopRow
 from assay.suites.hop.settings import LlmSettings
-from assay.suites.hop.store import BaseDataStore
 from assay.suites.hop.store.audit import Audit
-from assay.suites.hop.store.data_store import Aggregation, FieldAggregation, ViewConfig
-from assay.suites.hop.target import HOPLET, TEST_CASES, find_target
+from assay.suites.hop.tally import RowResult, case_result, retry_count
 
 _encode = msgspec.json.Encoder().encode
 
@@ -47,7 +42,7 @@ class ResultFile:
 
     def meta(self, profile: str, run: LlmSettings, verify: LlmSettings) -> None:
         """Write the meta line of a profile."""
-        self._file.write(_line(meta_record(profile, run, verify, self._started)))
+        self._file.write(_line(meta_line(profile, run, verify, self._started)))
 
     def copy_meta(self, line: dict[str, Any]) -> None:
         """Write a meta line of another result file."""
@@ -55,7 +50,7 @@ class ResultFile:
 
     def row(self, row: HopRow, result: RowResult) -> None:
         """Write one row."""
-        self._file.write(_line(_row_record(self._wrapper, row, result)))
+        self._file.write(_line(_row_line(self._wrapper, row, result)))
 
     def close(self) -> None:
         """Give the file its final name. A crash before this leaves no incomplete file of this name."""
@@ -114,11 +109,11 @@ class PartialFile:
                 ]
             )
 
-    def add(self, view: ScorerInput, audit: Audit, text: str | None) -> None:
+    def add(self, given: ScorerInput, audit: Audit, text: str | None) -> None:
         """Add a row that has ended, with its result as text. The event loop writes it some seconds later."""
         if self._is_given_up:
             return
-        case, records = view.case, view.records
+        case, records = given.case, given.records
         steps = [record.data for record in records if record.kind == "step"] if len(records) > 1 else ()
         self._pending.append(_EndedRow(case.gold, case.subject, text, audit.error, steps))
         if self._timer is None:
@@ -148,7 +143,7 @@ class PartialFile:
     def _append(self, rows: Sequence[tuple[HopRow, RowResult]]) -> None:
         if self._is_given_up:
             return
-        lines = [_line(_row_record(self._wrapper, row, result)) for row, result in rows]
+        lines = [_line(_row_line(self._wrapper, row, result)) for row, result in rows]
         try:
             # A link is not followed: in a folder that several people write, it could name any file of this user.
             flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -177,7 +172,7 @@ def _result_of(row: _EndedRow) -> RowResult:
 _PARTIAL_GROUP = 200  # rows that are written in one turn of the loop
 
 
-def meta_record(profile: str, run: LlmSettings, verify: LlmSettings, started: float) -> dict[str, Any]:
+def meta_line(profile: str, run: LlmSettings, verify: LlmSettings, started: float) -> dict[str, Any]:
     """Return the meta line of a profile. It has model names, not the names of the entries under `llms`."""
     return {
         "_type": "meta",
@@ -189,7 +184,7 @@ def meta_record(profile: str, run: LlmSettings, verify: LlmSettings, started: fl
     }
 
 
-def _row_record(wrapper: str, row: HopRow, result: RowResult) -> dict[str, Any]:
+def _row_line(wrapper: str, row: HopRow, result: RowResult) -> dict[str, Any]:
     if wrapper == "view":
         return view_record(row.record, result=result.text, error=None if result.ok else result.error)
     path = []
@@ -213,76 +208,3 @@ def _row_record(wrapper: str, row: HopRow, result: RowResult) -> dict[str, Any]:
 def _line(record: dict[str, Any]) -> bytes:
     # indent=0 writes a space after commas and colons, as in HOP's documents.
     return msgspec.json.format(_encode(record), indent=0) + b"\n"
-
-
-# Reading result files
-
-
-def data_store(path: Path | str, target: str = "") -> BaseDataStore:
-    """Return a store for queries over the results of a folder or a task. The contract sets the aggregations."""
-    path = results_folder(Path(path))
-    return store_of(path, contract_of(path, target))
-
-
-def store_of(folder: Path, contract: Contract, files: Sequence[Path] | None = None) -> BaseDataStore:
-    """Return a store over a folder, or over some of its files. The contract sets the aggregations."""
-    fields = [
-        FieldAggregation(name, field.type, cast("Aggregation", field.aggregate), field.label, field.sub_field)
-        for name, field in contract.outputs.items()
-    ]
-    config = ViewConfig(
-        hoplet_name=contract.name,
-        hop_func_name=contract.function or "",
-        input_fields=contract.inputs,
-        output_fields=fields,
-        audit_key_field=contract.audit_key,
-    )
-    return BaseDataStore(folder, config, files=files)
-
-
-def results_folder(path: Path) -> Path:
-    """Return the `TestCases/` of a task folder, and any other path unchanged."""
-    return path / TEST_CASES if (path / TEST_CASES).is_dir() else path
-
-
-def contract_of(path: Path, target: str) -> Contract:
-    """Return the contract of a target, else of the task to which a file or folder belongs. It may be empty."""
-    contract = find_target(target, path).contract if target else contract_beside(path)
-    return contract or Contract()
-
-
-def contract_beside(path: Path) -> Contract | None:
-    """Return the contract of the task to which a file or folder of results belongs, or None."""
-    yaml = contract_file_beside(path)
-    return read_contract(yaml) if yaml is not None else None
-
-
-def contract_file_beside(path: Path) -> YamlFile | None:
-    """Return the file of the contract to which a file or folder of results belongs, or None."""
-    folder = path if path.is_dir() else path.parent
-    for candidate in (folder.parent / HOPLET, folder.parent, folder):
-        if candidate.is_dir() and (yaml := contract_file(candidate)) is not None:
-            return yaml
-    return None
-
-
-def file_result(audit: Audit) -> RowResult:
-    """Return the result of a line, for an analysis."""
-    row, stats = audit.row, audit.stats
-    error = audit.error or ""
-    # With a status such as FAIL, a text that is not JSON is an explanation by the function, not an error.
-    if not error and audit.parse_error and not audit.outcome:
-        error = "the result is not JSON"
-    path = stats.get("execution_path")
-    return RowResult(
-        profile=audit.profile or NO_PROFILE,
-        tag=str(row.get("tag") or UNTAGGED),
-        difficulty=str(row.get("difficulty") or ""),
-        id=row.get("id"),
-        ok=not audit.failed,
-        outcome=audit.outcome or "OK",
-        error=error,
-        raw=audit.raw or "",
-        retries=retry_count(stats),
-        steps=[step for step in path if isinstance(step, dict)] if isinstance(path, list) else [],
-    )

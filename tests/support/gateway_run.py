@@ -62,7 +62,7 @@ class Plan:
         return (Case(at, f"k{at}", "s", "me", "", at) for at in range(self.total) if skip is None or not skip(at))
 
 
-class Lab:
+class GatewayRun:
     """Starts of one run in one folder: what `api` composes, with a solver of the test's own."""
 
     def __init__(self, folder: Path, name: str, base_url: str | None = None) -> None:
@@ -132,5 +132,5 @@ class Lab:
         return [json.loads(line) for line in lines]
 
 
-def lab_at(folder: Path, endpoint: Endpoint, provider: str = "openai") -> Lab:
-    return Lab(folder, f"{provider}/gpt-test", endpoint.url)
+def gateway_run_at(folder: Path, endpoint: Endpoint, provider: str = "openai") -> GatewayRun:
+    return GatewayRun(folder, f"{provider}/gpt-test", endpoint.url)

@@ -1,5 +1,7 @@
 """The forms of a line in a HOP batch file. A line is an input, an input with its result, or neither.
 
+A record is here what HOP's documents call so, the object of a line, and not an output of a case:
+
 - A View record is `{"input": {...}, "result": ...}` or `{"input": {...}, "error": ...}`.
 - A flat record is the input itself, with `hop_result`, `hop_stats` and `profile` added to it.
 - A bare pair `[status, result]` is a result without its input.
@@ -132,18 +134,18 @@ def is_result_key(key: str) -> bool:
     return key in RESULT_KEYS
 
 
-class RecordParts(Struct):
-    """The parts of a record; see `function_fields`, `expectations` and `without_results`."""
+class SplitRecord(Struct):
+    """A record taken apart; see `function_fields`, `expectations` and `without_results`."""
 
     fields: Fields
     expected: Fields
     kept: Fields
 
 
-def split_record(record: Fields, inputs: tuple[str, ...] = ()) -> RecordParts:
-    """Return all three parts of a record at once. A batch reads every row several times, so this saves time."""
+def split_record(record: Fields, inputs: tuple[str, ...] = ()) -> SplitRecord:
+    """Return fields, expected values and kept keys at once. A batch reads every row several times: this saves time."""
     fields, expected, kept = _sort_keys(tuple(record), inputs)
-    return RecordParts(
+    return SplitRecord(
         {key: record[key] for key in fields},
         {name: record[key] for name, key in expected},
         record if len(kept) == len(record) else {key: record[key] for key in kept},

@@ -1,17 +1,17 @@
-"""Reads JSON files that people write. It yields every record with its position, and collects all problems.
+"""Reads JSON files that people write. It yields every object with its position, and collects all problems.
 
     problems: list[Problem] = []
-    for record in read_records(Path("tests.jsonl"), problems):
-        case = convert(record.value, Case, record, problems)      # files/schema.py
+    for item in read_objects(Path("tests.jsonl"), problems):
+        case = convert(item.value, Case, item, problems)           # files/schema.py
     refuse(problems, Path("tests.jsonl"))
 
-A `.json` file has one object or a list of objects. The position of a record is its JSON path (`data.json $[3].id`).
+A `.json` file has one object or a list of objects. The position of an object is its JSON path (`data.json $[3].id`).
 
 Any other file has objects one after another: one per line, several on a line, or pretty-printed over many lines. Lines
-that begin with `//` are comments. The position of a record is its line (`tests.jsonl:12 $.id`). Reading continues
-after a broken record. A `.json` file with several objects is read in the same way.
+that begin with `//` are comments. The position of an object is its line (`tests.jsonl:12 $.id`). Reading continues
+after a broken object. A `.json` file with several objects is read in the same way.
 
-A list in a `.json` file is streamed: only one record is in memory. Any other file is read into memory as a whole; for
+A list in a `.json` file is streamed: only one object is in memory. Any other file is read into memory as a whole; for
 large files of lines, use `lines` of `files/jsonl.py`, which streams.
 """
 
@@ -46,7 +46,7 @@ _BOM = b"\xef\xbb\xbf"
 _COMMENT_LINE = re.compile(rb"^[ \t]*//[^\n]*", re.MULTILINE)
 _SPACE = re.compile(rb"\s*")
 _JSON_SPACE = re.compile(rb"[ \t\r\n]*")
-_RECORD_START = re.compile(rb"^[ \t]*\{", re.MULTILINE)
+_OBJECT_START = re.compile(rb"^[ \t]*\{", re.MULTILINE)
 _TOKEN = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"|[{}\[\]]')
 _COLON = re.compile(rb"\s*:")
 _BYTE = re.compile(r"\(byte (\d+)\)")
@@ -55,7 +55,7 @@ _decode = msgspec.json.Decoder().decode
 _encode = msgspec.json.Encoder().encode
 _find_end = json.JSONDecoder().raw_decode
 _NOTHING: Any = object()  # marks a broken value whose problem is already reported
-# The decoder first gets this many characters; see `_end_of_value`. Few records are longer.
+# The decoder first gets this many characters; see `_end_of_value`. Few objects are longer.
 _WINDOW = 1 << 16
 # If the window cuts a number, literal or escape, the decoder reports an error this close to the window's end.
 _LONGEST_LITERAL = 400
@@ -68,7 +68,7 @@ _TRAILING = "trailing characters"
 _DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class FileRecord(NamedTuple):
+class FileObject(NamedTuple):
     """One JSON object of a file, with its bytes and its place in the file. It is a `schema.ValueSource`.
 
     In a `.jsonl` file the place is `line`, the line on which the object begins. In a `.json` file `line` is 0, and the
@@ -87,7 +87,7 @@ class FileRecord(NamedTuple):
         return JSON_WORDING
 
     def where(self, path: KeyPath = ()) -> str:
-        """Return `file:line $.key`. If a record has several lines, it is the line of the top-level key."""
+        """Return `file:line $.key`. If an object has several lines, it is the line of the top-level key."""
         if not self.line:
             return f"{self.path} {json_path(path, self.root)}"
         if not path:
@@ -102,18 +102,18 @@ class FileRecord(NamedTuple):
         return Problem(self.where(path), message, level)
 
 
-def read_records(
+def read_objects(
     path: Path,
     problems: list[Problem],
     *,
     thing: str = "record",
     hint: str = "",
     torn: Literal["error", "warning"] = "error",
-) -> Iterator[FileRecord]:
+) -> Iterator[FileObject]:
     """Yield the objects of a file in order, and add everything else to `problems`.
 
-    Raises InputError if the file cannot be read at all; `hint` is then part of the message. `thing` is the word for a
-    record in messages. With `torn="warning"` an incomplete last line is skipped with a warning, because a program
+    Raises InputError if the file cannot be read at all; `hint` is then part of the message. `thing` is the word for an
+    object in messages. With `torn="warning"` an incomplete last line is skipped with a warning, because a program
     may still be writing the file.
     """
     try:
@@ -130,43 +130,43 @@ def read_records(
     if path.suffix == ".json" and not _holds_several_objects(data):
         yield from _document(path, data, thing, problems)
     else:
-        yield from _Scan(path, data, problems, torn).records()
+        yield from _Scan(path, data, problems, torn).objects()
 
 
 def read_structs(path: Path, schema: type[T], problems: list[Problem]) -> list[T]:
     """Return the objects of a file as structs. Invalid objects are skipped and added to `problems`."""
     rows = []
-    for record in read_records(path, problems):
-        row = convert(record.value, schema, record, problems)
+    for item in read_objects(path, problems):
+        row = convert(item.value, schema, item, problems)
         if row is not None:
             rows.append(row)
     return rows
 
 
-def first_record(path: Path) -> FileRecord | None:
+def first_object(path: Path) -> FileObject | None:
     """Return the first object of a file, to recognise its format; None if it has none."""
-    # The file may be large, and the first bytes nearly always have a whole record. Otherwise read more.
+    # The file may be large, and the first bytes nearly always have a whole object. Otherwise read more.
     refuse_special_file(path)
     for size in (1 << 16, 1 << 22, MAX_LINE_BYTES):
         with path.open("rb") as file:
             data = file.read(size).removeprefix(_BOM)
-        record = next(_Scan(path, data, [], "error").records(), None)
-        if record is not None:
-            return record
+        item = next(_Scan(path, data, [], "error").objects(), None)
+        if item is not None:
+            return item
     return None
 
 
-def key_line(record: FileRecord, key: str | int) -> int:
-    """Return the line of a top-level key of a record. If the key occurs twice, the line of the last one."""
-    depth, line = 0, record.line
-    for token in _TOKEN.finditer(record.raw):
+def key_line(item: FileObject, key: str | int) -> int:
+    """Return the line of a top-level key of an object. If the key occurs twice, the line of the last one."""
+    depth, line = 0, item.line
+    for token in _TOKEN.finditer(item.raw):
         mark = token[0]
         if mark in (b"{", b"["):
             depth += 1
         elif mark in (b"}", b"]"):
             depth -= 1
-        elif depth == 1 and _COLON.match(record.raw, token.end()) and json.loads(mark) == key:
-            line = record.line + record.raw.count(b"\n", 0, token.start())
+        elif depth == 1 and _COLON.match(item.raw, token.end()) and json.loads(mark) == key:
+            line = item.line + item.raw.count(b"\n", 0, token.start())
     return line
 
 
@@ -216,7 +216,7 @@ def _is_list(path: Path) -> bool:
     return start.lstrip().startswith(b"[")
 
 
-def _list(path: Path, thing: str, problems: list[Problem]) -> Iterator[FileRecord]:
+def _list(path: Path, thing: str, problems: list[Problem]) -> Iterator[FileObject]:
     """Yield the objects of a JSON list, one at a time. A syntax error ends the list."""
     place = -1
     with path.open("rb") as file:
@@ -337,7 +337,7 @@ class JsonArray:
         return BrokenArray(f"not JSON: {reason} (byte {self._offset + self._at})", line)
 
 
-def _document(path: Path, data: bytes, thing: str, problems: list[Problem]) -> Iterator[FileRecord]:
+def _document(path: Path, data: bytes, thing: str, problems: list[Problem]) -> Iterator[FileObject]:
     """Yield the one object of a JSON document."""
     try:
         raw = bytes(msgspec.json.decode(data, type=msgspec.Raw))
@@ -358,7 +358,7 @@ def _document(path: Path, data: bytes, thing: str, problems: list[Problem]) -> I
     yield from _decoded(path, raw, "$", problems)
 
 
-def _decoded(path: Path, raw: bytes, root: str, problems: list[Problem]) -> Iterator[FileRecord]:
+def _decoded(path: Path, raw: bytes, root: str, problems: list[Problem]) -> Iterator[FileObject]:
     """Yield the object at `root`, or add the reason why it is none. Its syntax is checked already."""
     try:
         value = _decode(raw)
@@ -372,7 +372,7 @@ def _decoded(path: Path, raw: bytes, root: str, problems: list[Problem]) -> Iter
     if isinstance(value, dict) and is_too_deep(raw, value):
         problems.append(Problem(f"{path} {root}", _TOO_DEEP))
     elif isinstance(value, dict):
-        yield FileRecord(path, 0, raw, value, root)
+        yield FileObject(path, 0, raw, value, root)
     else:
         problems.append(Problem(f"{path} {root}", f"must be an object, not {kind_of(value)}"))
 
@@ -404,7 +404,7 @@ class _Scan:
         self._line = 1
         self._content_size = len(data.rstrip())
 
-    def records(self) -> Iterator[FileRecord]:
+    def objects(self) -> Iterator[FileObject]:
         """Yield every object. After a broken object, reading continues at the next one."""
         data, size = self._data, len(self._data)
         while (start := self._skip_space()) < size:
@@ -423,7 +423,7 @@ class _Scan:
                 if is_too_deep(raw, value):
                     self._add(line, _TOO_DEEP)
                 else:
-                    yield FileRecord(self._path, line, raw, value)
+                    yield FileObject(self._path, line, raw, value)
             elif isinstance(value, list):
                 self._add(line, _NO_LIST)
             elif value is not _NOTHING:
@@ -478,7 +478,7 @@ class _Scan:
         """Return the end of the value that begins at `start`. Raises _BrokenValue if it is not valid JSON.
 
         The decoder first gets a window of the file, and the whole rest only if the window cuts the value. For an error
-        message it counts all lines before it, so a file of broken records would take quadratic time otherwise.
+        message it counts all lines before it, so a file of broken objects would take quadratic time otherwise.
         """
         window = self._text[start : start + _WINDOW]
         try:
@@ -513,7 +513,7 @@ class _Scan:
             self._move(line_end)
 
     def _broken(self, start: int, reason: str, position: int) -> None:
-        """Report a value that is not valid JSON, and move to the next line that may begin a record."""
+        """Report a value that is not valid JSON, and move to the next line that may begin an object."""
         data = self._data
         line = self._line_of(position)
         character = data[position : position + 1]
@@ -538,11 +538,11 @@ class _Scan:
         self._go_on(start)
 
     def _go_on(self, start: int) -> None:
-        """Move to the next line that begins with `{` and is indented no more than the broken record."""
+        """Move to the next line that begins with `{` and is indented no more than the broken object."""
         data, indent = self._data, _indent(self._data, start)
         line_end = data.find(b"\n", start)
         if line_end >= 0:
-            for match in _RECORD_START.finditer(data, line_end + 1):
+            for match in _OBJECT_START.finditer(data, line_end + 1):
                 if match.end() - 1 - match.start() <= indent:
                     self._move(match.start())
                     return

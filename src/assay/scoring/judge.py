@@ -1,9 +1,9 @@
 """The judge of a run: a model with versioned prompts, or `offline`, which uses rules and calls no model.
 
-    panel = Panel(judge_name(spec.judge), votes=3)
-    verdict = await panel.verdict(AnswerQuestion(question, reference, response), ctx)
+    judge = Judge(judge_name(spec.judge), votes=3)
+    verdict = await judge.verdict(AnswerQuestion(question, reference, response), ctx)
 
-`panel_from_spec`, `judge_answer` and the functions around them are for suites that have a judge as one score among
+`judge_from_spec`, `judge_answer` and the functions around them are for suites that have a judge as one score among
 others.
 """
 
@@ -44,7 +44,7 @@ OFFLINE = "offline"
 # Name of the judge's role among the models of a run.
 ROLE = "judge"
 # Requests for one vote. If the second reply cannot be read either, the vote is invalid.
-TRIES = 2
+REQUESTS_PER_VOTE = 2
 # Characters of a question about an answer that `offline` judges without a thread.
 _SHORT = 1000
 
@@ -53,7 +53,7 @@ _MODEL_VARIABLES = ("OPENAI_MODEL_JUDGE", "JUDGE_MODEL", "OPENAI_MODEL")
 _URL_VARIABLE, _KEY_VARIABLE = "OPENAI_BASE_URL_JUDGE", "OPENAI_API_KEY_JUDGE"
 
 
-class Panel:
+class Judge:
     """Judges every kind of question. `name` is for reports; `id` differs for every different judge."""
 
     def __init__(
@@ -210,7 +210,9 @@ class ModelJudge:
     def fingerprint(self) -> str:
         """A hash that changes with the prompt, the parameters, the budgets and the number of votes."""
         prompt = self._prompt
-        return fingerprint([prompt.fingerprint, prompt.params, self._votes, TRIES, prompt_budget.FINGERPRINT])
+        return fingerprint(
+            [prompt.fingerprint, prompt.params, self._votes, REQUESTS_PER_VOTE, prompt_budget.FINGERPRINT]
+        )
 
     async def verdict(self, question: JudgeQuestion, asker: Asker, ctx: Context) -> Verdict:
         """Return the majority of the valid votes. Invalid if no vote is valid, or in a tie.
@@ -218,7 +220,7 @@ class ModelJudge:
         Parts and votes are requested concurrently. If one part has no valid verdict, the whole question has
         none. Raises ModelError if a request got no reply at all.
         """
-        parts = self._prompt.parts(question)
+        parts = self._prompt.split(question)
         ballots = await ctx.map(lambda part: self._collect_votes(part, asker, ctx), parts)
         return _join_parts(ballots)
 
@@ -231,7 +233,7 @@ class ModelJudge:
         votes: list[Verdict] = [invalid("the judge was not asked")] * self._votes
         # Second requests are sent after all first replies have arrived. Equal requests are numbered in their
         # order, and a replay must number them in the same way.
-        for _ in range(TRIES):
+        for _ in range(REQUESTS_PER_VOTE):
             open_votes = [number for number, vote in enumerate(votes) if not vote.valid]
             if not open_votes:
                 break
@@ -302,7 +304,7 @@ def _majority(ballot: list[Verdict]) -> Verdict:
     return Verdict(labels, reason, sure=sure, votes=vote_labels, stable=stable)
 
 
-def panel_from_spec(spec: RunSpec, judge_prompt: str = "", default: JudgeSetup | None = None) -> Panel | None:
+def judge_from_spec(spec: RunSpec, judge_prompt: str = "", default: JudgeSetup | None = None) -> Judge | None:
     """Return the judge that --judge names, or None. Ignores the environment: judging must be requested.
 
     `default` is the setup of a judge model without --judge-prompt.
@@ -311,23 +313,23 @@ def panel_from_spec(spec: RunSpec, judge_prompt: str = "", default: JudgeSetup |
     if setup is None and spec.judge != OFFLINE:
         setup = default
     if spec.judge:
-        return Panel(judge_name(spec.judge), spec.votes, params=spec.judge_kwargs, setup=setup)
+        return Judge(judge_name(spec.judge), spec.votes, params=spec.judge_kwargs, setup=setup)
     if spec.votes > 1:
         raise UsageError("--votes is the number of judge calls per verdict; name a judge with --judge")
     return None
 
 
-def answer_scorer_id(panel: Panel, judged: Any) -> str:
+def answer_scorer_id(judge: Judge, judged: Any) -> str:
     """Return the id of a scorer that only asks the judge.
 
     It changes with the judge, the judge's own endpoint, and `judged`, the texts that the judge sees. It does not
     depend on other metrics, so their changes cause no judge calls.
     """
-    return f"{JUDGE}@{fingerprint([panel.fingerprint(AnswerQuestion.kind), panel.endpoint, judged])}"
+    return f"{JUDGE}@{fingerprint([judge.fingerprint(AnswerQuestion.kind), judge.endpoint, judged])}"
 
 
 async def judge_answer(
-    panel: Panel, question: str, references: Sequence[str], response: str, ctx: Context, rule: str = ""
+    judge: Judge, question: str, references: Sequence[str], response: str, ctx: Context, rule: str = ""
 ) -> Verdict:
     """Return the verdict on an answer that is right if it agrees with any of the references.
 
@@ -335,11 +337,11 @@ async def judge_answer(
     judges them one by one.
     """
     alternatives = references
-    if panel.name != OFFLINE and len(references) != 1:
+    if judge.name != OFFLINE and len(references) != 1:
         lines = ["Any one of these is a right answer:", *(f"- {reference}" for reference in references)]
         alternatives = ["\n".join(lines)]
     verdicts = [
-        await panel.verdict(AnswerQuestion(question, reference, response, rule=rule), ctx) for reference in alternatives
+        await judge.verdict(AnswerQuestion(question, reference, response, rule=rule), ctx) for reference in alternatives
     ]
     return next((verdict for verdict in verdicts if verdict.labels == (CORRECT,)), verdicts[0])
 

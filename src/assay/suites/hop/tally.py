@@ -1,8 +1,8 @@
 """Counts the results of rows and builds the report: by profile, tag, difficulty, field, operator and error.
 
-analysis = Analysis(contract.outputs)
-analysis.add(result, verdict)              # once per row, of a run or of a result file
-report = analysis.report()
+tally = HopTally(contract.outputs)
+tally.add(result, verdict)                 # once per row, of a run or of a result file
+report = tally.report()
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from assay.core.report import (
     Example,
     Examples,
     Metric,
-    PairedRow,
+    PairedMetric,
     PairedSubjects,
     Report,
     Slice,
@@ -108,7 +108,7 @@ def retry_count(step: Mapping[str, Any]) -> int:
     return count if type(count) is int else 0
 
 
-class Analysis:
+class HopTally:
     """Collects rows, in any order, by profile."""
 
     def __init__(self, fields: Mapping[str, OutputField]) -> None:
@@ -123,7 +123,7 @@ class Analysis:
 
     def report(self) -> Report:
         """Return the report with one entry per profile, in order of appearance."""
-        entries = [analysis.entry(name) for name, analysis in self.profiles.items()]
+        entries = [tally.entry(name) for name, tally in self.profiles.items()]
         total = sum(entry.counts["total"] for entry in entries)
         errors = sum(entry.counts["errors"] for entry in entries)
         return Report(entries=entries, entry_word="profile", answered=_answered(total, errors))
@@ -374,16 +374,16 @@ def _example(result: RowResult, verdict: RowVerdict) -> Example:
     return Example(label=label, index=result.index, part=kind, reason=reason)
 
 
-def _paired_row(base: dict[bytes, bool], new: dict[bytes, bool]) -> PairedRow | None:
+def _paired_row(base: dict[bytes, bool], new: dict[bytes, bool]) -> PairedMetric | None:
     """Compare two profiles on the rows they share, as `assay compare` does. Returns None if they share none."""
     import numpy as np
 
-    from assay.scoring.paired import fill_row, paired
+    from assay.scoring.paired import fill_metric, paired
 
     shared = [key for key in base if key in new]
     if not shared:
         return None
     sides = [np.array([side[key] for key in shared], dtype=float) for side in (base, new)]
-    row = PairedRow(set="", metric=METRIC, part="", higher_is_better=True, n=0)
-    fill_row(row, paired(sides[0], sides[1], np.arange(len(shared))))
+    row = PairedMetric(set="", metric=METRIC, part="", higher_is_better=True, n=0)
+    fill_metric(row, paired(sides[0], sides[1], np.arange(len(shared))))
     return row

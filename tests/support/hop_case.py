@@ -22,7 +22,7 @@ from assay.suites.hop.result import HopResult
 from assay.suites.hop.session import ModelSide, Session
 from assay.suites.hop.solver import call_function
 
-from servers.gateway_lab import Plan
+from support.gateway_run import Plan
 
 T = TypeVar("T")
 Answer = str | Failure
@@ -59,7 +59,7 @@ class Telling:
         return str(messages[-1]["content"])
 
 
-class HopLab:
+class HopCase:
     """One start: `work` is the case's solver, and what it returns or raises comes out."""
 
     def __init__(self, folder: Path, run: Model, verify: Model | None = None) -> None:
