@@ -144,5 +144,5 @@ class StoredRun(ExportedRun):
 
     def cases(self, *, calls: bool = True) -> Iterator[StoredCase]:
         """Yield the cases in data order, with their calls unless `calls` is False."""
-        for view in self._cases:
-            yield view._replace(calls=self._cases.calls(view.end.index)) if calls else view
+        for case in self._cases:
+            yield case._replace(calls=self._cases.calls(case.end.index)) if calls else case

@@ -144,16 +144,16 @@ class Run(Struct, frozen=True):
         reader = RunCases(self.folder)
         tags: set[str] = set()
         subjects: set[str] = set()
-        for view in reader:
-            tags.update(view.end.tags)
-            subjects.add(view.end.subject)
-            if failed is not None and view.failed is not failed:
+        for case in reader:
+            tags.update(case.end.tags)
+            subjects.add(case.end.subject)
+            if failed is not None and case.failed is not failed:
                 continue
-            if tag is not None and tag not in view.end.tags:
+            if tag is not None and tag not in case.end.tags:
                 continue
-            if subject is not None and view.end.subject != subject:
+            if subject is not None and case.end.subject != subject:
                 continue
-            yield RunCase(view, reader)
+            yield RunCase(case, reader)
         if self.summary.state != "finished" or not subjects:
             return
         if tag is not None and tag not in tags:
@@ -262,10 +262,10 @@ def _words(subject: str | None, set_name: str | None, filter_name: str | None) -
 class RunCase:
     """One case of a run, read from its journal."""
 
-    def __init__(self, view: StoredCase, reader: RunCases) -> None:
-        self._view = view
+    def __init__(self, case: StoredCase, reader: RunCases) -> None:
+        self._case = case
         self._reader = reader
-        end = view.end
+        end = case.end
         self.index: int = end.index
         self.key: str = end.case
         self.set: str = end.set
@@ -280,13 +280,13 @@ class RunCase:
     @property
     def inputs(self) -> dict[str, Any] | None:
         """The columns of the row that are not gold. None for other suites than `assay.evaluate`; see `calls`."""
-        row, gold = self._view.row, self._reader.gold_columns
+        row, gold = self._case.row, self._reader.gold_columns
         return None if row is None else {name: value for name, value in row.items() if name not in gold}
 
     @property
     def gold(self) -> dict[str, Any] | None:
         """The gold columns of the row. None for other suites than `assay.evaluate`."""
-        row, gold = self._view.row, self._reader.gold_columns
+        row, gold = self._case.row, self._reader.gold_columns
         return None if row is None else {name: value for name, value in row.items() if name in gold}
 
     @property
@@ -304,13 +304,13 @@ class RunCase:
     @property
     def records(self) -> list[Record]:
         """All records that the solver emitted for the case."""
-        return self._view.records
+        return self._case.records
 
     @property
     def scores(self) -> dict[str, Score]:
         """The scores by metric. If a score has a part, such as a filter, its key is `metric,part`."""
         scores = {}
-        for score in self._view.scores:
+        for score in self._case.scores:
             if not score.interim:
                 scores[f"{score.metric},{score.part}" if score.part else score.metric] = score
         return scores
@@ -326,7 +326,7 @@ class RunCase:
         Columns of the row come first, then `subject`, `answer`, the value of each score, and `error`. A name that the
         row has already gets a prefix: `case.answer`, `score.exact_match`.
         """
-        row = dict(self._view.row or {"label": self.label})
+        row = dict(self._case.row or {"label": self.label})
         others: list[tuple[str, str, Any]] = [
             ("case", "subject", self.subject),
             ("case", "answer", self.answer),
@@ -340,14 +340,14 @@ class RunCase:
     @property
     def failed(self) -> bool:
         """Whether the case has no answer, or a score that is 0 or invalid."""
-        return self._view.failed
+        return self._case.failed
 
     @property
     def error_message(self) -> str:
         """Why the case has no answer or no valid score; empty if it has both."""
         if self.error is not None:
             return f"{self.error.kind}: {self.error.message}"
-        invalid = [score for score in self._view.scores if score.status == "invalid"]
+        invalid = [score for score in self._case.scores if score.status == "invalid"]
         return f"{invalid[0].metric}: {invalid[0].reason}" if invalid else ""
 
     def __repr__(self) -> str:
