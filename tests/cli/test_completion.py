@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import pty
-import select
 import shutil
 import subprocess
 import sys
@@ -14,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from support.commands import environment
+from support.terminal import is_readable
 
 # The modules that take long to import. Completion is called at every press of Tab.
 HEAVY = {"aiohttp", "asyncio", "duckdb", "jinja2", "numpy", "rich", "yaml", "assay.runner.api", "assay.runner.runner"}
@@ -164,7 +164,7 @@ def completed_line(folder: Path, command: list[str], setup: str, line: str) -> s
         deadline = time.monotonic() + 120
         printed = b""
         while not marker.exists() and time.monotonic() < deadline:
-            if select.select([terminal], [], [], 0.05)[0]:
+            if is_readable(terminal, 0.05):
                 printed += os.read(terminal, 65536)
         assert marker.exists(), printed.decode(errors="replace")
         return marker.read_text().strip()

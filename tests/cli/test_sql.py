@@ -6,7 +6,6 @@ import json
 import os
 import pty
 import re
-import select
 import signal
 import stat
 import subprocess
@@ -27,6 +26,7 @@ from assay.store.sql import ROWS, ROWS_COLUMNS, VIEWS
 
 from conftest import DOCS, MODEL, TASK, write_docs
 from support.commands import environment, typed
+from support.terminal import is_readable
 
 ROOT = Path(__file__).parents[2]
 Captured = pytest.CaptureFixture[str]
@@ -235,8 +235,7 @@ class Terminal:
         output = ""
         deadline = time.monotonic() + 60
         while not output.endswith(until):
-            ready, _, _ = select.select([self.stdin_fd], [], [], max(0.0, deadline - time.monotonic()))
-            assert ready, output
+            assert is_readable(self.stdin_fd, max(0.0, deadline - time.monotonic())), output
             output += os.read(self.stdin_fd, 65536).decode()
             output = re.sub(r"\x1b\[[?0-9;]*[a-zA-Z]", "", output)
         return output

@@ -21,6 +21,13 @@ _PATIENCE = 60.0
 _STYLES = re.compile(r"\x1b\[[0-9;]*m")
 
 
+def is_readable(descriptor: int, seconds: float) -> bool:
+    """Wait until there is something to read. Unlike `select.select` it takes any number of open files."""
+    poll = select.poll()
+    poll.register(descriptor, select.POLLIN)
+    return bool(poll.poll(seconds * 1000))
+
+
 class Terminal:
     """`assay` as a process in a terminal. `text` is everything that it has printed, without colours."""
 
@@ -75,8 +82,7 @@ class Terminal:
         return self._process.wait(_PATIENCE)
 
     def _read(self) -> bool:
-        ready, _, _ = select.select([self._master], [], [], _PATIENCE)
-        assert ready, f"nothing was printed for a minute:\n{self.text}"
+        assert is_readable(self._master, _PATIENCE), f"nothing was printed for a minute:\n{self.text}"
         try:
             data = os.read(self._master, 1 << 16)
         except OSError:  # Linux says EIO when the other side is closed

@@ -144,7 +144,7 @@ class CaseRunner:
         self._plan = plan
         self._outbox = outbox
         self._loop = asyncio.new_event_loop()
-        self._parts: WorkerSolver | None = None
+        self._worker_solver: WorkerSolver | None = None
         self._models: dict[str, Model] = {}
         self._gateway: Gateway | None = None
         self._files: ForwardedFiles | None = None
@@ -192,12 +192,12 @@ class CaseRunner:
         """Build suite and models unless they are built, and compare them with the driver's."""
         plan = self._plan
         try:
-            if self._parts is None:
+            if self._worker_solver is None:
                 with suppress(OSError):  # a cluster without a shared folder: the identities tell what is missing
                     os.chdir(plan.folder)
                 self._files = ForwardedFiles(lambda file: self._outbox.put(Opened(file)), apart_from=Path(plan.output))
                 self._files.__enter__()  # as long as the process lives
-                self._parts = plan.build()
+                self._worker_solver = plan.build()
                 self._models = {role: connect() for role, connect in plan.models.items()}
                 named_models = {role: NamedModel(facts.name, DriversModel(facts)) for role, facts in plan.roles.items()}
                 self._gateway = Gateway(named_models, {role: facts.sdk_params for role, facts in plan.roles.items()})
@@ -206,7 +206,7 @@ class CaseRunner:
         except Exception as error:  # noqa: BLE001 - told to the driver, which stops with this sentence
             text = str(error) if isinstance(error, AssayError) else f"{type(error).__name__}: {error}"
             return msgspec.structs.replace(here, problem=text, kind="build")
-        own = msgspec.to_builtins(self._parts.identity, str_keys=True)
+        own = msgspec.to_builtins(self._worker_solver.identity, str_keys=True)
         if places := list(differences(plan.identity, own)):
             named = "; ".join(_both_values(place, plan.identity, own) for place in places[:_MAX_PLACES])
             return msgspec.structs.replace(here, problem=named, kind="files")
@@ -240,8 +240,8 @@ class CaseRunner:
             await self._gateway.close()
         for model in self._models.values():
             await model.close()
-        if self._parts is not None:
-            await self._parts.solver.close()
+        if self._worker_solver is not None:
+            await self._worker_solver.solver.close()
 
     def _receive(self, messages: Sequence[ToWorker]) -> None:
         for message in messages:
@@ -274,10 +274,12 @@ class CaseRunner:
                 opened.task.cancel()
 
     async def _run_case(self, start: StartCase, opened: OpenCase) -> None:
-        assert self._parts is not None
+        assert self._worker_solver is not None
         case_calls.set(CaseCalls(start.placement, start.blocked))
         try:
-            failure = await solve_once(self._parts.solver, start.case.inputs, opened.ctx, self._forgive_cancellation)
+            failure = await solve_once(
+                self._worker_solver.solver, start.case.inputs, opened.ctx, self._forgive_cancellation
+            )
             self._outbox.put(EndCase(start.placement, opened.unsent_records(), failure))
         except asyncio.CancelledError:
             return  # abandoned by the driver
