@@ -224,6 +224,7 @@ class Entry(Struct, kw_only=True, omit_defaults=True):
 
     name: str
     subject: str = ""
+    """The subject whose cases the entry is about, as in `Suite.subjects`. Empty means all subjects."""
     set: str = ""
     """The task or data set, if a run has several."""
     alias: str = ""
