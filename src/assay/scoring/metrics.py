@@ -45,8 +45,8 @@ class MetricPlugin(Struct, frozen=True):
     """A metric, and what it declares.
 
     `right_wrong` declares that a value is 1 for right and 0 for wrong. The number then has the interval of a
-    proportion, and a document without an answer counts as 0. Other metrics leave it out, and have an interval by their
-    own spread.
+    proportion, and a document without an answer counts as 0. Other metrics leave it out, so that a refusal costs the
+    subject nothing, and have the interval of a mean, which may leave 0 to 1.
     """
 
     name: str
