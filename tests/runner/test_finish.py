@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
 from assay.core.errors import DamagedRun, ModelError
+from assay.core.report import Entry, Report
+from assay.core.suite import CaseContent, Outcome, Results, Row, RunFacts
 from assay.core.types import Failure, Response
 from assay.journal.folder import read_summary
 
 from support.engine_run import EchoModel
-from support.word_run import RESULT_FILE, WordRun
+from support.word_run import RESULT_FILE, WordRun, WordSuite
 
 
 def full_disk() -> OSError:
@@ -70,6 +73,29 @@ def test_the_report_has_the_errors_and_no_number_without_an_answer(tmp_path: Pat
     (entry,) = ended.report.entries
     assert (entry.metrics[0].value, [error.message for error in entry.errors]) == (None, ["I would rather not"])
     assert ended.exit_code == 1
+
+
+def test_an_entry_that_only_its_name_ties_to_a_subject_has_the_errors_of_this_subject(tmp_path: Path) -> None:
+    class TwoSubjects(WordSuite):
+        def subjects(self) -> Sequence[str]:
+            return ["plain", "fair"]
+
+        def case(self, row: Row[str], subject: str) -> CaseContent:
+            return CaseContent(row.data, failure=Failure("user_code", f"{subject} is broken"))
+
+        def finish(self, results: Results[str], run: RunFacts) -> Outcome:
+            assert len(list(results)) == 4
+            names = [*self.subjects(), "both"]
+            return Outcome(Report(entries=[Entry(name=name) for name in names]))
+
+    run = WordRun(tmp_path)
+    ended = asyncio.run(run.runner_of(TwoSubjects(run.suite().spec), EchoModel()).start_or_show())
+    assert ended.report is not None
+    assert [(entry.subject, entry.errors[0].message) for entry in ended.report.entries] == [
+        ("plain", "plain is broken"),
+        ("fair", "fair is broken"),
+        ("", "plain is broken"),
+    ]
 
 
 def test_a_shard_says_that_it_is_one(tmp_path: Path) -> None:

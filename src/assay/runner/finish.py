@@ -119,6 +119,11 @@ class Finish:
 
     def _add_facts_of_run(self, report: Report, results: CaseResults) -> None:
         """Add to a suite's report what every run has: errors, cases without an answer, the shard."""
+        subjects = self._opened.suite.subjects()
+        for entry in report.entries:
+            # A suite of others may name the subject of an entry by `name` alone.
+            if len(subjects) > 1 and not entry.subject and not entry.members and entry.name in subjects:
+                entry.subject = entry.name
         # The errors of whole cases, and those of tests and questions, which the suite adds.
         report.errors = ErrorCounts([*results.errors(), *report.errors]).all()[:_MAX_ERRORS]
         if self._identity.shard is not None:
