@@ -7,7 +7,7 @@ from contextlib import nullcontext, suppress
 from msgspec import Struct, field
 
 from assay.core.error_counts import ErrorCounts
-from assay.core.errors import DamagedRun, StartInterrupted, StopRun, cannot_write
+from assay.core.errors import AssayError, InputError, Problem, StartInterrupted, StopRun, cannot_write
 from assay.core.no_answer import leave_out_unanswered
 from assay.core.report import CaseCounts, Report
 from assay.core.run_end import RunEnd, end_of_report, end_of_stopped, has_score
@@ -23,6 +23,7 @@ from assay.journal.journal import Journal
 from assay.runner.identity import RunIdentity
 from assay.runner.opened import OpenedRun
 from assay.runner.results import Run
+from assay.usercode.errors import UserCodeError
 
 # Errors that a report keeps, the most frequent ones.
 _MAX_ERRORS = 10
@@ -73,7 +74,7 @@ class Finish:
         self._earlier.begin_files()
         try:
             outcome = self._write_files(results, seconds)
-        except DamagedRun:
+        except InputError:
             self._earlier.restore(journal.spent(), journal.costs())
             raise
         except OSError as error:
@@ -104,13 +105,25 @@ class Finish:
         return self._run(summary, error)
 
     def _write_files(self, results: CaseResults, seconds: float) -> Outcome:
-        """Let the suite write its files. Raises OSError, or DamagedRun for records that no suite writes."""
+        """Let the suite write its files.
+
+        Raises OSError, DamagedRun for records that no suite writes, and InputError for an exception of a user's suite.
+        """
         opened, run = self._opened, self._folder.path
         if self._identity.shard is not None and not self._cases.total:
             return Outcome(Report())  # files and numbers of no case would look like a failure
         # Records of a run that this command did not make may have forms that no suite writes.
-        with nullcontext() if opened.trusted else damage_of(str(run)):
-            outcome = opened.suite.finish(results, RunFacts(self._info.started, seconds, run))
+        try:
+            with nullcontext() if opened.trusted else damage_of(str(run)):
+                outcome = opened.suite.finish(results, RunFacts(self._info.started, seconds, run))
+        except (AssayError, OSError):
+            raise
+        except (Exception, SystemExit) as error:
+            raised = UserCodeError.of(error)
+            if not raised.where:  # no line of a user's file: a mistake of assay, which needs its traceback
+                raise
+            message = f"`finish` raised {raised.raised}. The replies are kept: when it is mended, add --reuse {run}"
+            raise InputError(Problem(self._info.suite, message)) from error
         for path in outcome.files:
             # Replies are redacted in the journal; rows of the data reach the files on their own way.
             opened.redactor.redact_file(path)
