@@ -44,7 +44,8 @@ class QuizFiles(assay.SuiteFiles):
         return Match.LIKELY if path.is_file() and b'"question"' in path.read_bytes()[:99] else Match.NO
 
     def check(self, path: Path, beside: Path | None = None) -> list[Problem]:
-        assay.read_structs(path, Question, problems := [])
+        problems: list[Problem] = []
+        assay.read_structs(path, Question, problems)
         return problems
 
 
@@ -61,7 +62,8 @@ class Quiz(assay.Suite[QuizOptions, Question]):
 
     def rows(self, facts: dict[str, Any] | None = None) -> assay.ListedRows[Question]:
         path = Path(self.options.file)
-        questions = assay.read_structs(path, Question, problems := [])
+        problems: list[Problem] = []
+        questions = assay.read_structs(path, Question, problems)
         assay.refuse(problems, path)  # wrong rows stop the run before anything is asked
         # The key is the whole row: an edited answer makes a new row, and no old score is shown for it.
         return assay.ListedRows(questions, key=repr, set=path.stem, limit=self.spec.limit)
@@ -77,4 +79,5 @@ class Quiz(assay.Suite[QuizOptions, Question]):
         path.write_text("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
         # With its denominator and its interval. Without rows the value is None: not measured is not 0.
         metric = assay.proportion_metric("exact_match", sum(value for *_, value in rows), len(rows))
-        return Outcome(assay.Report(entries=[assay.Entry(name=self.spec.model, metrics=[metric])]), [path])
+        entry = assay.Entry(name=self.spec.model, subject=self.spec.model, metrics=[metric])
+        return Outcome(assay.Report(entries=[entry]), [path])

@@ -113,7 +113,7 @@ def test_filters_give_the_long_table_and_members_stand_below_their_group(shown: 
         denominator=4,
         stderr=0.25,
         interval=Interval(0.1, 0.9),
-        left_out={"errors": 1},
+        left_out={"not_applicable": 1},
     )
     bare = Metric(name="exact_match", filter="strict", value=None, denominator=0, reason="it raised")
     report = Report(
@@ -144,7 +144,7 @@ def test_filters_give_the_long_table_and_members_stand_below_their_group(shown: 
         "  inner",
         "    More sums",
     ]
-    assert lines[0].endswith("0.5000  0.2500  0.1000 – 0.9000  4  1 errors")
+    assert lines[0].endswith("0.5000  0.2500  0.1000 – 0.9000  4  1 not applicable")
     assert lines[2].split()[-3:] == ["–", "–", "0"]
     assert reason == "inner exact_match,strict: it raised"
 

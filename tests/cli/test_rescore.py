@@ -248,7 +248,7 @@ def test_a_run_with_failed_documents_keeps_them(sums: Path, assay_in: Assay) -> 
         assert "reused: the replies of 5 cases" in done.stdout
         assert "left out: 1 without an answer\n" in done.stdout
         assert expected in done.stdout
-        assert re.search(r"digit +exact_match +1.0000 .* 5/5 +1 infra_error", done.stdout)
+        assert re.search(r"digit +exact_match +1.0000 .* 5/5 +1 infra error", done.stdout)
         assert "0 of them now" in done.stdout
     (samples,) = (sums / "out").glob("m/samples_*.jsonl")
     rows = [json.loads(line) for line in samples.read_text().splitlines()]

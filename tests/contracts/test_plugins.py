@@ -14,10 +14,11 @@ from assay.core.roles import CHAT, TEXT, About
 from assay.core.spec import SuiteOptions, fields
 from assay.core.types import Request, Response
 from assay.scoring.filters import find_filter
-from assay.scoring.metrics import DEFAULT_METRICS, find_metric
+from assay.scoring.metrics import BUILT_IN, DEFAULT_METRICS, find_metric
 from assay.scoring.questions import KINDS
 from assay.scoring.statistics import AGGREGATIONS
 from assay.suites import find_options, find_suite, suite_names
+from assay.suites.task.metrics import LIKELIHOOD_METRICS
 
 # Options without which a filter cannot be built.
 NEEDED: dict[str, Any] = {"take_first_k": {"k": 2}, "custom": {"filter_fn": lambda resps, _docs: resps}}
@@ -62,6 +63,13 @@ def test_a_metric_agrees_with_itself(name: str) -> None:
 def test_defaults_fit_their_output_type(output_type: str, metrics: tuple[str, ...]) -> None:
     """What a task without metrics is scored by exists, and may be used there."""
     assert all(output_type in find_metric(name).output_types for name in metrics)
+
+
+@pytest.mark.parametrize(("output_type", "metrics"), LIKELIHOOD_METRICS.items())
+def test_a_metric_declares_the_likelihoods_that_it_is_computed_from(output_type: str, metrics: tuple[str, ...]) -> None:
+    """A metric that declares an output type has a function for it in `suites/task/metrics.py`, and the reverse."""
+    declared = {name for name, metric in BUILT_IN.items() if output_type in metric.output_types}
+    assert declared == set(metrics)
 
 
 @pytest.mark.parametrize("name", sorted(set(registry.names("filter")) - {"decontaminate"}))

@@ -149,6 +149,7 @@ def test_failures_of_a_subject_are_counted_by_message_and_those_of_endpoints_are
     journal = write(tmp_path, list(zip(cases.load(None, 1), [bug, bug, bug, timeout], strict=True)))
     results = cases.results(journal.reader, [SCORER])
     assert len(list(results)) == 4
+    assert len(list(results.of("x"))) == 2  # a suite may read results twice
     assert [(error.message, error.count) for error in results.errors()] == [("KeyError: 'gone'", 3)]
     assert [(error.message, error.count) for error in results.errors(subject="x")] == [("KeyError: 'gone'", 2)]
     journal.close()

@@ -70,7 +70,7 @@ def test_faults_without_retries_are_recorded_and_asked_again(tmp_path: Path) -> 
         failed = {seen.prompt for seen in server.stats().requests if seen.outcome != "ok"}
         assert first.code == 3
         assert_failures_stand_beside(job, {n for n in range(DOCS) if question(n) in failed})
-        assert f"{len(failed)} infra_error" in first.out
+        assert f"{len(failed)} infra error" in first.out
         assert f"{len(failed)} cases got no answer" in first.err
         server.reset()
         server.behave()
@@ -143,7 +143,7 @@ def test_failure_of_the_subject_counts_against_it(tmp_path: Path, fault: str, ki
         assert len(server.stats().requests) == 20
     assert finished.code == 0
     assert_counted_against(job, {3, 11}, kind)
-    assert "2 not_applicable" in finished.out
+    assert "2 not applicable" in finished.out
 
 
 def assert_counted_against(job: Job, failed: set[int], kind: str) -> None:

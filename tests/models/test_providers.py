@@ -37,8 +37,9 @@ from servers.dialects import (
     Seen,
 )
 from servers.dialects.anthropic import Anthropic
+from servers.dialects.every import DIALECTS, OPEN_SERVERS, VENDORS, WITHOUT_DIALECT
 from servers.dialects.gemini import Gemini
-from servers.dialects.openai import Azure, OpenAIChat, Responses, Vllm
+from servers.dialects.openai import Azure, OpenAIChat, Responses
 from suites import shared
 from support.gateway_run import GatewayRun, post
 
@@ -56,11 +57,11 @@ URLS = {
     "anthropic": "ANTHROPIC_BASE_URL",
     "gemini": "GOOGLE_GEMINI_BASE_URL",
 }
-DIALECTS = [OpenAIChat(), Responses(), Azure(), Anthropic(), Gemini(), Vllm(), Vllm(sglang=True)]
-NAMES = ["openai", "responses", "azure", "anthropic", "gemini", "vllm", "sglang"]
 AZURE_PATH = "/openai/deployments/d?api-version="
 THOUGHT = Reply("Rex", "A dog. Rex is one.")
-every_dialect = pytest.mark.parametrize("dialect", DIALECTS, ids=NAMES)
+every_dialect = pytest.mark.parametrize("dialect", DIALECTS.values(), ids=DIALECTS)
+every_vendor = pytest.mark.parametrize("dialect", VENDORS.values(), ids=VENDORS)
+every_open_server = pytest.mark.parametrize("dialect", OPEN_SERVERS.values(), ids=OPEN_SERVERS)
 
 
 @pytest.fixture(autouse=True)
@@ -89,6 +90,13 @@ def ask(provider: str, name: str, base_url: str | None = None, count: int = 1, *
             await model.close()
 
     return asyncio.run(main())
+
+
+def test_every_provider_with_an_api_of_its_own_has_a_dialect() -> None:
+    """A new provider fails here until it has a dialect, or a reason why it needs none."""
+    with_dialect = {dialect.provider for dialect in DIALECTS.values()}
+    assert with_dialect | WITHOUT_DIALECT.keys() == registry.built_in("model")
+    assert not with_dialect & WITHOUT_DIALECT.keys()
 
 
 @every_dialect
@@ -121,7 +129,7 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize("dialect", DIALECTS[:5], ids=NAMES[:5])
+@every_vendor
 def test_the_faults_of_a_vendor_are_told_apart(dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
     """In the words that the vendor documents. Only an overload is tried again."""
     kinds = []
@@ -135,7 +143,7 @@ def test_the_faults_of_a_vendor_are_told_apart(dialect: Dialect, monkeypatch: py
     assert kinds == FAULTS
 
 
-@pytest.mark.parametrize("dialect", DIALECTS[5:], ids=NAMES[5:])
+@every_open_server
 def test_servers_of_open_models_overflow(dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with DialectServer(dialect, lambda _: Reply(fault=OVERFLOW)) as server, pytest.raises(ModelError) as told:
@@ -152,7 +160,7 @@ ADAPTED = {
 }
 
 
-@pytest.mark.parametrize("dialect", DIALECTS[:5], ids=NAMES[:5])
+@every_vendor
 def test_requests_adapt_to_a_reasoning_model_once(dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the model rejects is left out, told with every reply, and not tried again with the next request."""
     monkeypatch.setenv(KEYS[dialect.provider], KEY)

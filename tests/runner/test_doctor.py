@@ -212,6 +212,29 @@ def test_missing_abilities_are_warnings_with_advice(
     assert finding.advice
 
 
+def test_a_schema_that_the_provider_leaves_out_is_not_said_to_be_taken(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "schemaless.py").write_text(
+        "from assay import CHAT, About, Response\n"
+        "ABOUT = About(summary='any text', needs='nothing', can=frozenset({CHAT}), example='schemaless/x')\n"
+        "class Model:\n"
+        "    can, endpoint = ABOUT.can, 'schemaless:1'\n"
+        "    async def send(self, request, seed):\n"
+        "        left_out = ('no response_format',) if 'response_format' in request.params else ()\n"
+        "        return Response('blue', adapted=left_out)\n"
+        "    async def close(self): pass\n"
+        "def connect(connection): return Model()\n"
+    )
+    (tmp_path / "schemaless-1.dist-info").mkdir()
+    (tmp_path / "schemaless-1.dist-info" / "METADATA").write_text("Name: schemaless\nVersion: 1\n")
+    (tmp_path / "schemaless-1.dist-info" / "entry_points.txt").write_text("[assay.models]\nschemaless = schemaless\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    finding = find(diagnose(PickyEndpoint(), model="schemaless/x"), "JSON schema")
+    assert (finding.level, finding.text) == ("warning", "the provider leaves response_format out")
+    assert finding.advice
+
+
 def test_a_chat_endpoint_without_embeddings_and_likelihoods_is_fine() -> None:
     server = PickyEndpoint()
     server.embeds = False

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import re
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from assay.core.errors import DamagedRun, ModelError
+from assay.core.errors import DamagedRun, InputError, ModelError
+from assay.core.report import Entry, Report
+from assay.core.suite import CaseContent, Outcome, Results, Row, RunFacts
 from assay.core.types import Failure, Response
-from assay.journal.folder import read_summary
+from assay.journal.folder import HOME, read_summary
+from assay.usercode.user_files import PACKAGE
 
 from support.engine_run import EchoModel
-from support.word_run import RESULT_FILE, WordRun
+from support.word_run import RESULT_FILE, WordRun, WordSuite
 
 
 def full_disk() -> OSError:
@@ -54,7 +60,37 @@ def test_a_record_that_the_suite_cannot_read_is_damage_only_in_a_folder_that_is_
     kept = read_summary(first.folder)
     assert kept is not None
     assert (kept.state, kept.score, kept.scoring_again) == ("finished", first.summary.score, False)
-    with pytest.raises(KeyError):
+    with pytest.raises(InputError) as refused:
+        asyncio.run(run.runner_of(suite, EchoModel()).start_or_show())
+    assert not isinstance(refused.value, DamagedRun)
+
+
+def test_an_exception_of_a_users_finish_is_told_with_its_line_and_with_the_run_that_has_the_replies(
+    tmp_path: Path,
+) -> None:
+    run = WordRun(tmp_path)
+    suite = run.suite()
+    suite.broken = KeyError("odd")
+    with pytest.raises(InputError) as refused:
+        asyncio.run(run.runner_of(suite, EchoModel()).start_or_show())
+    (folder,) = (tmp_path / HOME).iterdir()
+    assert re.fullmatch(
+        r"words: `finish` raised KeyError: 'odd' \(word_run\.py:\d+: raise self\.broken\)\. The replies are kept: when it is "
+        rf"mended, add --reuse {folder}",
+        str(refused.value),
+    )
+    assert refused.value.exit_code == 2
+    assert run.start(model := EchoModel()).summary.state == "finished"
+    assert model.prompts == []
+
+
+def test_an_exception_of_a_finish_of_assay_keeps_its_traceback(tmp_path: Path) -> None:
+    run = WordRun(tmp_path)
+    suite = run.suite()
+    of_assay: dict[str, Any] = {}
+    exec(compile("def finish(results, run): 1 / 0", f"{PACKAGE}suite.py", "exec"), of_assay)
+    suite.finish = of_assay["finish"]  # type: ignore[method-assign]
+    with pytest.raises(ZeroDivisionError):
         asyncio.run(run.runner_of(suite, EchoModel()).start_or_show())
 
 
@@ -70,6 +106,29 @@ def test_the_report_has_the_errors_and_no_number_without_an_answer(tmp_path: Pat
     (entry,) = ended.report.entries
     assert (entry.metrics[0].value, [error.message for error in entry.errors]) == (None, ["I would rather not"])
     assert ended.exit_code == 1
+
+
+def test_an_entry_that_only_its_name_ties_to_a_subject_has_the_errors_of_this_subject(tmp_path: Path) -> None:
+    class TwoSubjects(WordSuite):
+        def subjects(self) -> Sequence[str]:
+            return ["plain", "fair"]
+
+        def case(self, row: Row[str], subject: str) -> CaseContent:
+            return CaseContent(row.data, failure=Failure("user_code", f"{subject} is broken"))
+
+        def finish(self, results: Results[str], run: RunFacts) -> Outcome:
+            assert len(list(results)) == 4
+            names = [*self.subjects(), "both"]
+            return Outcome(Report(entries=[Entry(name=name) for name in names]))
+
+    run = WordRun(tmp_path)
+    ended = asyncio.run(run.runner_of(TwoSubjects(run.suite().spec), EchoModel()).start_or_show())
+    assert ended.report is not None
+    assert [(entry.subject, entry.errors[0].message) for entry in ended.report.entries] == [
+        ("plain", "plain is broken"),
+        ("fair", "fair is broken"),
+        ("", "plain is broken"),
+    ]
 
 
 def test_a_shard_says_that_it_is_one(tmp_path: Path) -> None:

@@ -376,6 +376,18 @@ def test_time_tokens_and_calls_are_those_of_paired_cases(tmp_path: Path) -> None
     assert (cost["new"].seconds_per_case, cost["new"].calls, cost["new"].output_tokens) == (2.5, 5, 2)
 
 
+def test_the_time_of_a_run_that_took_replies_of_another_run_is_not_measured(tmp_path: Path) -> None:
+    base = run_of(tmp_path / "base", {"a": True, "b": True})
+    new = Made(tmp_path / "new")
+    new.case("a", [passed(1)], seconds=0.001, price=0.1, attempts=0)
+    new.case("b", [passed(1)], seconds=2.0, price=0.1)
+    comparison = compared(base, new.finish())
+    assert (comparison.cost["base"].seconds_per_case, comparison.cost["new"].seconds_per_case) == (2.0, None)
+    (note,) = comparison.notes
+    assert note.startswith("seconds a case of new are not measured: replies were taken from another run")
+    assert compared(base, base).cost["new"].seconds_per_case == 2.0
+
+
 def test_flips_are_shown_up_to_a_number(tmp_path: Path) -> None:
     """All are counted."""
     runs = [run_of(tmp_path / str(value), dict.fromkeys("abcde", value)) for value in (True, False)]

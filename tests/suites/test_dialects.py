@@ -29,22 +29,14 @@ from servers.dialects import (
     Result,
 )
 from servers.dialects.anthropic import Anthropic
+from servers.dialects.every import DIALECTS
 from servers.dialects.gemini import Gemini
-from servers.dialects.openai import Azure, OpenAIChat, Responses, Vllm
+from servers.dialects.openai import Azure, OpenAIChat, Vllm
 from servers.judging import by_words, question_of
 from support.commands import run_here
 from support.hop_batch import Batch
 from support.task_project import as_yaml
 
-DIALECTS = {
-    "openai": OpenAIChat(),
-    "responses": Responses(),
-    "azure": Azure(),
-    "anthropic": Anthropic(),
-    "gemini": Gemini(),
-    "vllm": Vllm(),
-    "sglang": Vllm(sglang=True),
-}
 FAULTS = {"apples": FILTERED, "pears": REFUSED, "plums": OVERFLOW}
 FRUITS = ["figs", "apples", "pears", "plums", "dates"]
 WRONG = "Zanzibar"

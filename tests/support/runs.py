@@ -57,18 +57,20 @@ class Made:
         within: str = "set",
         subject: str = "m",
         price: float | None = None,
+        attempts: int = 1,
         **end: Any,
     ) -> None:
         """One case with its scores: dicts of Score's fields. No scores and `status` for one without an answer.
 
-        With a `price` it has a call, whose endpoint reported it.
+        With a `price` it has a call, whose endpoint reported it; with 0 `attempts` its reply is another run's.
         """
         index = sum(self._counts.values())
         if price is not None:
             self._cost = (self._cost or 0.0) + price
             reply = Response("reply", "stop", cost=price)
             request = Request(model="m", prompt=key)
-            self._journal.call(Call(index, key, within, subject, ASK, 1, f"hash-{key}", 0, request, reply))
+            call = Call(index, key, within, subject, ASK, 1, f"hash-{key}", 0, request, reply, attempts=attempts)
+            self._journal.call(call)
         self._keys.append(key)
         status: Status = end.pop("status", "ok")
         self._counts[status] += 1

@@ -40,6 +40,7 @@ from assay.store.render.tables import (
     count_cell,
     interval_cell,
     judge_lines,
+    left_out_cell,
     merged_tables,
     metric_cell,
     metric_title,
@@ -109,8 +110,8 @@ def _print_long_table(report: Report) -> None:
         for metric in entry.metrics:
             numbers = [number(metric.value), number(metric.stderr), interval_cell(metric.interval)]
             count = count_cell(metric.numerator, metric.denominator)
-            left_out = ", ".join(f"{count:,} {why}" for why, count in metric.left_out.items())
-            rows.append([title, metric.filter, metric_title(metric), *numbers, count, left_out])
+            cells = [*numbers, count, left_out_cell(metric.left_out)]
+            rows.append([title, metric.filter, metric_title(metric), *cells])
     header = [report.entry_word, "filter", "metric", "value", "stderr", "95% interval", "n", "left out"]
     table(header, rows, names=3)
 

@@ -224,6 +224,8 @@ class Entry(Struct, kw_only=True, omit_defaults=True):
 
     name: str
     subject: str = ""
+    """The subject whose cases the entry is about, as in `Suite.subjects`. Empty means all subjects, unless `name` is
+    one of several subjects."""
     set: str = ""
     """The task or data set, if a run has several."""
     alias: str = ""

@@ -258,7 +258,8 @@ class Suite(ABC, Generic[OptionsT, DataT]):
     """The base class of all suites. Methods that are not abstract have a default that fits most suites."""
 
     name: ClassVar[str]
-    """The name in run folders and in Python, such as `memory-test`."""
+    """The name in messages, such as `memory-test`. Run folders have it too if the suite is built in or installed; a
+    suite in a file is named there after its file."""
     Options: ClassVar[type[SuiteOptions]]
     """The suite's own options. The command's flags and help come from this struct."""
     parts: ClassVar[Literal["none", "filters", "rows"]] = "none"

@@ -179,6 +179,8 @@ class Commit(Struct, frozen=True, omit_defaults=True):
     usage: Usage | None = None
     calls: int = 0
     seconds: float = 0.0
+    """How long the code of the stage ran, waiting for permits and retries included. Replies from the log took no time.
+    0 means not known. The time of a model is `Call.seconds`."""
     label: str = ""
     tags: tuple[str, ...] = ()
     cost: float | None = None
@@ -248,6 +250,7 @@ class End(Struct, frozen=True, omit_defaults=True, tag="end", tag_field="type"):
     usage: Usage | None = None
     calls: int = 0
     seconds: float = 0.0
+    """As in Commit."""
     label: str = ""
     tags: tuple[str, ...] = ()
     cost: float | None = None

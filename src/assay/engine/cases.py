@@ -138,6 +138,8 @@ class CaseResults:
         self._subjects = list(suite.subjects())
         self._has_all = suite.total(rows) == rows.count * len(self._subjects)
         self._errors: dict[tuple[str, str], ErrorCounts] = defaultdict(ErrorCounts)
+        self._counted = bytearray(rows.count * len(self._subjects))
+        """1 at the index of a case whose errors are counted. A suite may read the results twice."""
 
     def __iter__(self) -> Iterator[CaseResult[Any]]:
         for row in self._rows.iterate(self._skip):
@@ -162,7 +164,9 @@ class CaseResults:
         scores = []
         for scorer in self._scorers:
             scores += self._reader.scores(index, scorer)
-        self._count_error(end, scores)
+        if not self._counted[index]:
+            self._counted[index] = 1
+            self._count_error(end, scores)
         return CaseResult(index, row, subject, end, records, scores)
 
     def errors(self, set_: str = "", subject: str = "") -> list[ErrorCount]:

@@ -383,6 +383,8 @@ class ModelProbe:
             )
         except ModelError as error:
             return _not_tried(name, error.failure, "is not taken", advice)
+        if "no response_format" in response.adapted:
+            return Finding("model", name, "warning", "the provider leaves response_format out", advice)
         try:
             msgspec.json.decode(response.text, type=_Colour)
         except (msgspec.DecodeError, UnicodeDecodeError):

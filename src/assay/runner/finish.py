@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import nullcontext, suppress
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from assay.core.errors import DamagedRun, StartInterrupted, StopRun, cannot_write
+from assay.core.errors import AssayError, InputError, Problem, StartInterrupted, StopRun, cannot_write
 from assay.core.report import CaseCounts, Report
 from assay.core.suite import Outcome, RunFacts
 from assay.core.suite_pages import damage_of
@@ -22,6 +23,7 @@ from assay.runner.identity import RunIdentity
 from assay.runner.opened import OpenedRun
 from assay.runner.results import Run
 from assay.runner.summary import complete_report, make_summary
+from assay.usercode.errors import UserCodeError
 
 
 class StartCounts(Struct):
@@ -69,13 +71,14 @@ class Finish:
         self._earlier.begin_files()
         try:
             outcome = self._write_files(results, seconds)
-        except DamagedRun:
+        except InputError:
             self._earlier.restore(journal.spent(), journal.costs())
             raise
         except OSError as error:
             return self.stop(seconds, cannot_write(error.filename or self._opened.spec.output_dir, error))
         if self._identity.shard is not None:
             outcome.report.notices.insert(0, _shard_notice(self._cases))
+        _name_subjects(outcome.report, suite.subjects())
         complete_report(outcome.report, self._case_counts(), results.errors)
         if self._opened.trusted:
             # Only the suite's notices: the printer prints report.notices each time it prints the report.
@@ -102,13 +105,25 @@ class Finish:
         return self._run(summary, error)
 
     def _write_files(self, results: CaseResults, seconds: float) -> Outcome:
-        """Let the suite write its files. Raises OSError, or DamagedRun for records that no suite writes."""
+        """Let the suite write its files.
+
+        Raises OSError, DamagedRun for records that no suite writes, and InputError for an exception of a user's suite.
+        """
         opened, run = self._opened, self._folder.path
         if self._identity.shard is not None and not self._cases.total:
             return Outcome(Report())  # files and numbers of no case would look like a failure
         # Records of a run that this command did not make may have forms that no suite writes.
-        with nullcontext() if opened.trusted else damage_of(str(run)):
-            outcome = opened.suite.finish(results, RunFacts(self._info.started, seconds, run))
+        try:
+            with nullcontext() if opened.trusted else damage_of(str(run)):
+                outcome = opened.suite.finish(results, RunFacts(self._info.started, seconds, run))
+        except (AssayError, OSError):
+            raise
+        except (Exception, SystemExit) as error:
+            raised = UserCodeError.of(error)
+            if not raised.where:  # no line of a user's file: a mistake of assay, which needs its traceback
+                raise
+            message = f"`finish` raised {raised.raised}. The replies are kept: when it is mended, add --reuse {run}"
+            raise InputError(Problem(self._info.suite, message)) from error
         for path in outcome.files:
             # Replies are redacted in the journal; rows of the data reach the files on their own way.
             opened.redactor.redact_file(path)
@@ -166,6 +181,13 @@ class Finish:
             failures, first_failures = journal.failures()
             invalid, why = failures.get(BAD_CASE, 0), first_failures.get(BAD_CASE, "")
         return CaseCounts(cases.total, counts["ok"], unanswered, invalid, why)
+
+
+def _name_subjects(report: Report, subjects: Sequence[str]) -> None:
+    """Fill in the subject of an entry that a user's suite has tied to one of several subjects by its name alone."""
+    for entry in report.entries:
+        if len(subjects) > 1 and not entry.subject and not entry.members and entry.name in subjects:
+            entry.subject = entry.name
 
 
 def _shard_notice(cases: Cases) -> str:

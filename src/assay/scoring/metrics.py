@@ -45,8 +45,8 @@ class MetricPlugin(Struct, frozen=True):
     """A metric, and what it declares.
 
     `right_wrong` declares that a value is 1 for right and 0 for wrong. The number then has the interval of a
-    proportion, and a document without an answer counts as 0. Other metrics leave it out, and have an interval by their
-    own spread.
+    proportion, and a document without an answer counts as 0. Other metrics leave it out, so that a refusal costs the
+    subject nothing, and have the interval of a mean, which may leave 0 to 1.
     """
 
     name: str
@@ -254,7 +254,7 @@ BUILT_IN = {
         # Squared distance between the probabilities of the choices and the right choice.
         _of_likelihoods("brier_score", ("brier_score",), higher_is_better=False),
         # Collects answers without scoring them. The value is always 999, as in lm-evaluation-harness.
-        MetricPlugin("bypass", _build_nothing, ("bypass",), (_GENERATE, _LIKELIHOOD, _CHOICE)),
+        MetricPlugin("bypass", _build_nothing, ("bypass",), (_GENERATE, _LIKELIHOOD, _CHOICE, _ROLLING)),
         # Perplexity of the whole text per UTF-8 byte.
         _of_likelihoods("byte_perplexity", ("weighted_perplexity",), (_ROLLING,), higher_is_better=False),
         # Character sequences that answers share with references, over all documents; chrf++ adds words (sacrebleu).

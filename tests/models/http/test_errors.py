@@ -61,6 +61,8 @@ def test_a_hint_follows_the_text_of_a_page_with_one_full_stop() -> None:
         (400, {"error": {"message": "Content Exists Risk", "type": "invalid_request_error"}}),
         (400, {"error": {"message": "It may contain inappropriate content.", "code": "data_inspection_failed"}}),
         (403, {"error": {"code": 403, "message": "m requires moderation. Your input was flagged for violence"}}),
+        (400, {"error": "Output blocked by content filtering policy"}),
+        (400, {"error": "Blocked", "code": "content_filter"}),
     ],
 )  # fmt: skip
 def test_a_policy_error_is_a_refusal(status: int, body: Any) -> None:
@@ -95,6 +97,7 @@ def test_a_prompt_that_is_too_long_is_an_overflow(status: int, message: str) -> 
         (400, {"error": {"message": "unknown parameter: top_q", "code": "unknown_parameter"}}, "rejected"),
         (400, "<html>Bad request</html>", "rejected"),
         (400, {"error": "content_filter is not a model"}, "rejected"),
+        (429, {"error": "Insufficient balance"}, "no_credit"),
         (403, {"error": {"message": "the key has no access"}}, "auth"),
         (403, {"error": {"message": "Access denied by usage policy of your organization"}}, "auth"),
         (400, {"error": {"message": LIMIT_TOO_LARGE.format(99999, 12)}}, "rejected"),

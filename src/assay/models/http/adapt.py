@@ -56,7 +56,11 @@ class RequestChange(Struct, frozen=True):
 
 
 def without(parameter: str) -> RequestChange:
-    """Return the change that leaves a parameter out."""
+    """Return the change that leaves a parameter out.
+
+    It reports `no {parameter}`. If the vendor's name is not the one that users write, report theirs with a
+    RequestChange, as in `RequestChange("heat", "no temperature", ...)`.
+    """
 
     def apply(body: Body) -> Body:
         return {key: value for key, value in body.items() if key != parameter}

@@ -134,7 +134,10 @@ def split_system(request: Request, params: DialectParams, vendor: str) -> tuple[
 
 
 def content_parts(message: dict[str, Any], vendor: str) -> Iterator[ContentPart]:
-    """Yield the parts of a message, whose content is a text, null, or a list of parts as OpenAI has them."""
+    """Yield the parts of a message, whose content is a text, null, or a list of parts as OpenAI has them.
+
+    A vendor that takes only texts must refuse a part with an `image`: its `text` is empty.
+    """
     content = message.get("content")
     if content is None or isinstance(content, str):
         yield ContentPart(content or "")

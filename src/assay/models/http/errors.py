@@ -205,9 +205,14 @@ def _retry_delay(body: bytes) -> float | None:
 
 
 def _read_error(body: bytes) -> _ErrorFields:
-    """Return the error in a body: in `error`, or in the body itself as SGLang has it. Empty if there is none."""
+    """Return the error in a body: in `error`, or in the body itself as SGLang has it. Empty if there is none.
+
+    An `error` that is a text is the message.
+    """
     try:
         outer = msgspec.json.decode(body, type=_ErrorBody)
+        if isinstance(outer.error, str):
+            return _ErrorFields(outer.code, outer.type, outer.error, outer.details)
         return outer if outer.error is msgspec.UNSET else msgspec.convert(outer.error, _ErrorFields)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError):
         return _ErrorFields()

@@ -126,6 +126,12 @@ class ComparedRun:
         self._records: dict[int, list[Record]] = {}
         self.subjects = self._by_subject(numbers)
 
+    @property
+    def took_replies(self) -> bool:
+        """Whether replies of this run come from another run or from another case. They took its cases no time."""
+        # Such a call is a line of the log and is not counted as spent. The calls of an imported run are not either.
+        return not self.info.imported and len(self._columns.call_offsets) > self._columns.spent.calls
+
     def _by_subject(self, numbers: NameNumbers) -> dict[str, SubjectColumns]:
         import numpy as np
 

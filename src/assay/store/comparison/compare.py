@@ -20,7 +20,7 @@ from assay.core.types import JUDGE
 from assay.journal.columns import UNKNOWN_TOKENS
 from assay.scoring.paired import adjust_metrics
 from assay.scoring.purpose_table import NAME as USAGE_TABLE, PurposeNumbers, purpose_numbers_of
-from assay.store.comparison.columns import CasePairs, NameNumbers, SubjectColumns, pair_cases
+from assay.store.comparison.columns import CasePairs, NameNumbers, pair_cases
 from assay.store.comparison.flips import FlipReader, Flips
 from assay.store.comparison.paired_metrics import (
     PairedScores,
@@ -50,7 +50,7 @@ class Cost(Struct, kw_only=True):
     """
 
     seconds_per_case: float | None
-    """None if no case has a time, as in an imported run."""
+    """None if no case has a time, as in an imported run, or if replies came from elsewhere."""
     input_tokens: int | None
     output_tokens: int | None
     """None if the endpoint counted no tokens."""
@@ -163,7 +163,7 @@ class SubjectPair:
             now_passing=self.reader.flips(scores, self.table, flips, worse=False),
             only_base=_one_sided(self.reader, 0, cases.only_base, flips),
             only_new=_one_sided(self.reader, 1, cases.only_new, flips),
-            cost={"base": _cost(self.columns[0], cases.base), "new": _cost(self.columns[1], cases.new)},
+            cost={"base": _cost(self.base, cases.base), "new": _cost(self.new, cases.new)},
             one_sided_rows=self.one_sided_rows,
             notes=[
                 *_notes(self.base, self.new, cases, self._other_scorers),
@@ -209,10 +209,12 @@ def _one_sided(reader: FlipReader, side: int, positions: NDArray[Any], most: int
     return OneSided(count=len(positions), shown=names)
 
 
-def _cost(columns: SubjectColumns, positions: NDArray[Any]) -> Cost:
+def _cost(side: SelectedSubject, positions: NDArray[Any]) -> Cost:
+    columns = side.columns
     seconds = columns.seconds[positions]
+    is_measured = seconds.any() and not side.run.took_replies
     return Cost(
-        seconds_per_case=float(seconds.mean(dtype="float64")) if seconds.any() else None,
+        seconds_per_case=float(seconds.mean(dtype="float64")) if is_measured else None,
         input_tokens=_tokens(columns.input[positions]),
         output_tokens=_tokens(columns.output[positions]),
         calls=int(columns.calls[positions].sum()),
@@ -243,6 +245,12 @@ def _notes(base: SelectedSubject, new: SelectedSubject, cases: CasePairs, other_
         sides = [", ".join(side.run.summary.adapted) or "nothing" for side in (base, new)]
         notes.append(
             f"the endpoints got different requests: {sides[0]} was adapted in the first run, {sides[1]} in the second"
+        )
+    timeless = [name for name, side in (("base", base), ("new", new)) if side.run.took_replies]
+    if timeless:
+        notes.append(
+            f"seconds a case of {' and '.join(timeless)} are not measured: replies were taken from another run, or "
+            "shared by subjects"
         )
     if any(map(is_imported_scorer, (*base.run.summary.scorers, *new.run.summary.scorers))):
         notes.append("one side is imported: its file does not say with which settings it was scored")
