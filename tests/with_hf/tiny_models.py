@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -91,5 +92,7 @@ def make_adapter(model: Path, folder: Path) -> Path:
 
     torch.manual_seed(1)
     config = LoraConfig(task_type="CAUSAL_LM", r=4, target_modules=["q_proj", "v_proj"], init_lora_weights=False)
-    get_peft_model(LlamaForCausalLM.from_pretrained(model), config).save_pretrained(folder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", FutureWarning)  # peft uses a name that transformers will remove
+        get_peft_model(LlamaForCausalLM.from_pretrained(model), config).save_pretrained(folder)
     return folder
