@@ -112,11 +112,13 @@ class WritePoints:
         with self._lock:
             self.count += 1
             is_hit = self._hit(kind)
+            # Under the lock: of two threads at the point, one is disturbed, or nobody would let the other go on.
+            is_first, self._is_done = is_hit and not self._is_done, self._is_done or is_hit
             number = self.count
         if not is_hit:
             return do()
         self._tell(["reached", number, kind, path])
-        return self._happen(do, half)
+        return self._happen(do, half, is_first=is_first)
 
     def _hit(self, kind: str) -> bool:
         wanted = self._disturbance
@@ -134,9 +136,8 @@ class WritePoints:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
         return do()
 
-    def _happen(self, do: Callable[[], Any], half: Callable[[], Any] | None) -> Any:
-        wanted, is_first = self._disturbance, not self._is_done
-        self._is_done = True
+    def _happen(self, do: Callable[[], Any], half: Callable[[], Any] | None, *, is_first: bool) -> Any:
+        wanted = self._disturbance
         match wanted.action:
             case "kill":
                 try:
