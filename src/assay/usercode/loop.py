@@ -80,7 +80,8 @@ def _switch_often() -> None:
 class LoopTurn:
     """Lets the loop read sockets between computations that are short, but many."""
 
-    def __init__(self) -> None:
+    def __init__(self, seconds: float = _TURN_SECONDS) -> None:
+        self._seconds = seconds
         self._began = time.monotonic()
 
     async def give_way(self) -> None:
@@ -88,6 +89,6 @@ class LoopTurn:
 
         Tasks that compute side by side share a LoopTurn: after 5 ms all of them wait until the sockets were read.
         """
-        if time.monotonic() - self._began > _TURN_SECONDS:
+        if time.monotonic() - self._began > self._seconds:
             await asyncio.sleep(0)
             self._began = time.monotonic()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -356,6 +357,22 @@ def test_an_exception_in_a_memory_fails_only_its_sample(tmp_path: Path) -> None:
     assert {row["sample_id"] for row in lines(samples.out / "pipeline_sessions.jsonl")} == {"good"}
 
 
+class _Killed(BaseException):
+    """No code of assay catches it."""
+
+
+def _killed_after(count: int, publish: Callable[[OutputLines], None]) -> Callable[[OutputLines], None]:
+    """Return a function that publishes so many files, and ends the run at the next."""
+    left = [publish] * count
+
+    def publish_or_end(lines: OutputLines) -> None:
+        if not left:
+            raise _Killed
+        left.pop()(lines)
+
+    return publish_or_end
+
+
 @pytest.mark.parametrize("published", [1, 2, 3])
 def test_killed_while_files_get_their_names(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, published: int) -> None:
     """Some files are new and others old or missing. The run recognises each of them and continues."""
@@ -364,9 +381,8 @@ def test_killed_while_files_get_their_names(tmp_path: Path, monkeypatch: pytest.
         path = samples.folder / "data" / "s1.json"
         path.write_text(path.read_text().replace('"answer": "Rex1x1"', f'"answer": "{answer}"'))
         with monkeypatch.context() as killed:
-            places = [OutputLines.publish] * published
-            killed.setattr(OutputLines, "publish", lambda lines, calls=places: calls.pop()(lines))
-            with pytest.raises(IndexError):
+            killed.setattr(OutputLines, "publish", _killed_after(published, OutputLines.publish))
+            with pytest.raises(_Killed):
                 samples.run()
         assert samples.run().exit_code == 0
         assert names(samples.out) == {*FIVE, "assay"}
