@@ -361,14 +361,14 @@ class _Killed(BaseException):
     """No code of assay catches it."""
 
 
-def _killed_after(count: int, publish: Callable[[OutputLines], None]) -> Callable[[OutputLines], None]:
+def _killed_after(count: int, publish: Callable[[OutputLines], Path]) -> Callable[[OutputLines], Path]:
     """Return a function that publishes so many files, and ends the run at the next."""
     left = [publish] * count
 
-    def publish_or_end(lines: OutputLines) -> None:
+    def publish_or_end(lines: OutputLines) -> Path:
         if not left:
             raise _Killed
-        left.pop()(lines)
+        return left.pop()(lines)
 
     return publish_or_end
 
