@@ -24,13 +24,8 @@ class BorrowedReplies:
         self._opened = opened
         self._identity = identity
         spec = opened.spec
-        self.runs = [find_run(spec.reuse, leave_out=self._asks_the_same_here)] if spec.reuse else []
+        self.runs = [find_run(spec.reuse, other_than=f"-{identity.ask}")] if spec.reuse else []
         """The runs that were named. Empty: similar ones are looked for."""
-
-    def _asks_the_same_here(self, run: Path) -> bool:
-        """Return whether a run is this one, or a repeat of it in the same output folder."""
-        identity = self._identity
-        return run.name.endswith(f"-{identity.ask}") and run.parent.resolve() == identity.home.resolve()
 
     def take_replies_of_outdated_run(self) -> None:
         """If the newest run that asks the same is outdated: tell why this is another run, and take its replies."""

@@ -95,17 +95,17 @@ def _is_home_run(folder: Path) -> bool:
     return folder.absolute().parent.name == HOME and is_run_folder(folder)
 
 
-def find_run(name: str, leave_out: Callable[[Path], bool] | None = None) -> Path:
+def find_run(name: str, other_than: str = "") -> Path:
     """Return the folder of a run. `name` is a run folder, an output folder with one run, or the start of a run's name.
 
-    Of the runs in an output folder, those for which `leave_out` is true do not count: `--reuse` must not find the run
-    itself. Raises UsageError if no run matches, or more than one.
+    `other_than` is a fingerprint at the end of run names. In an output folder, runs with it are left out: `--reuse`
+    must not find the run itself. Raises UsageError if no run matches, or more than one.
     """
     path = Path(name)
     if path.is_dir():
         folders = list(run_folders(path))
-        if leave_out is not None and folders != [path]:
-            folders = [folder for folder in folders if not leave_out(folder)]
+        if other_than and folders != [path]:
+            folders = [folder for folder in folders if not folder.name.endswith(other_than)]
         none_message = f"there is no run in {name!r}"
         several_message = f"{name!r} has {len(folders)} runs. Pass one of them:\n"
     else:
