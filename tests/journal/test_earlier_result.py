@@ -82,16 +82,29 @@ def test_lines_that_are_lost_on_the_way_end_the_result(run: Path) -> None:
     assert (summary(run).state, summary(run).scoring_again) == ("unfinished", False)
 
 
-@pytest.mark.parametrize("has_all_lines", [True, False])
+@pytest.mark.parametrize("is_same_score", [True, False])
 def test_a_result_that_was_not_replaced_is_restored_with_what_the_start_has_spent(
-    run: Path, has_all_lines: bool
+    run: Path, is_same_score: bool
 ) -> None:
     before, written = summary(run), time_finished(run)
-    earlier = begun(run, has_all_lines=has_all_lines)
+    earlier = begun(run, before.score if is_same_score else OTHER)
     assert earlier.can_be_restored
     earlier.restore({**before.spent, "paid": 7}, COSTS)
     assert summary(run) == replace(before, spent={**before.spent, "paid": 7})
     assert time_finished(run) == written
+
+
+@pytest.mark.parametrize("score", [None, OTHER], ids=["same score", "other score"])
+@pytest.mark.parametrize("is_found_later", [True, False])
+def test_with_lost_lines_the_earlier_numbers_do_not_come_back(
+    run: Path, score: str | None, is_found_later: bool
+) -> None:
+    """A start that cannot ask the lost cases again must not leave a run that looks finished."""
+    earlier = begun(run, score or summary(run).score, has_all_lines=is_found_later)
+    if is_found_later:
+        earlier.lose_lines()
+    earlier.restore({}, COSTS)
+    assert (earlier.can_be_restored, summary(run).state) == (False, "unfinished")
 
 
 def test_with_new_replies_the_earlier_numbers_do_not_come_back(run: Path) -> None:

@@ -9,10 +9,12 @@ import pytest
 from msgspec.structs import replace
 
 from assay.core.errors import ModelError, ModelRefused
+from assay.core.protocols import Context, ScorerInput
+from assay.core.roles import Role
 from assay.core.types import Failure, Response
 from assay.journal.folder import read_summary, write_summary
 
-from support.engine_run import EchoModel
+from support.engine_run import EchoModel, FunctionScorer
 from support.word_run import WordRun
 
 
@@ -91,6 +93,19 @@ def test_a_changed_line_costs_its_case_and_is_told(tmp_path: Path) -> None:
     assert any("calls.jsonl" in notice for notice in run.notices)
 
 
+def test_a_damaged_run_whose_lost_case_cannot_be_asked_is_not_shown_as_finished(tmp_path: Path) -> None:
+    run = WordRun(tmp_path)
+    folder = run.start(EchoModel()).folder
+    for damaged in ("calls.jsonl", "records.jsonl"):
+        lines = (folder / damaged).read_bytes()
+        (folder / damaged).write_bytes(lines.replace(b'"two!"', b'"ten!"'))
+    stopped = run.start(Failing("two", "no_credit"))
+    assert (stopped.exit_code, stopped.summary.state) == (3, "stopped")
+    model = EchoModel()
+    assert run.start(model).summary.state == "finished"
+    assert model.prompts == ["two"]
+
+
 def test_lines_that_are_missing_are_told_and_asked_again(tmp_path: Path) -> None:
     run = WordRun(tmp_path)
     folder = run.start(EchoModel()).folder
@@ -123,3 +138,20 @@ def test_the_seconds_of_a_run_are_those_of_all_its_starts(tmp_path: Path) -> Non
     first = run.start(EchoModel(), {"max_calls": 1, "concurrency": 1})
     write_summary(first.folder, replace(first.summary, seconds=1000.0))
     assert run.start(EchoModel()).summary.seconds > 1000
+
+
+def test_the_error_of_a_scorer_is_told_without_secrets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    secret = "sk-words-1234567890abcdef"
+    monkeypatch.setenv("WORDS_KEY", secret)
+
+    async def fail(given: ScorerInput, ctx: Context) -> float:
+        raise ValueError(f"401 for {secret}")
+
+    run = WordRun(tmp_path)
+    suite = run.suite()
+    suite.roles = {"main": Role("test/main", key="WORDS_KEY")}
+    suite.scorers = (FunctionScorer(fail),)
+    asyncio.run(run.runner_of(suite, EchoModel()).start_or_show())
+    (first, *_) = run.notices
+    assert "could not be scored: ValueError: 401 for [redacted]" in first
+    assert secret not in first

@@ -84,11 +84,17 @@ class Wired:
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
-    async def __aexit__(self, *_: object) -> None:
+    async def __aexit__(self, *error: object) -> None:
         self._server.close()
+        for _ in range(3):
+            await asyncio.sleep(0)  # a connection that was just accepted reaches `_serve`
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        # A task that was cancelled before its first step has closed nothing.
+        for wire in self.wires:
+            wire.writer.close()
+        await asyncio.gather(*(wire.writer.wait_closed() for wire in self.wires), return_exceptions=True)
 
     def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         wire = Wire(len(self.wires) + 1, reader, writer)

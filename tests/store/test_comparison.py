@@ -244,6 +244,26 @@ def test_zeros_and_ones_of_another_scale_are_no_right_and_wrong_answers(
     assert comparison.now_passing.count == int(is_counted)
 
 
+@pytest.mark.parametrize(
+    ("base", "new", "is_counted"),
+    [
+        ({"interval_method": "", "stderr": 0.0}, {"interval_method": "normal"}, True),
+        ({"interval_method": "normal"}, {"interval_method": "", "stderr": 0.0}, True),
+        ({"interval_method": "", "stderr": 0.0}, {"interval_method": "t"}, False),
+        ({"interval_method": "t"}, {"interval_method": "", "stderr": 0.0}, False),
+    ],
+)
+def test_the_scale_does_not_depend_on_the_order_of_the_runs(
+    tmp_path: Path, base: dict[str, Any], new: dict[str, Any], is_counted: bool
+) -> None:
+    """A run whose values are all equal has no interval; the other one tells."""
+    runs = [
+        numbers(tmp_path / "base", [1.0] * 6, **base),
+        numbers(tmp_path / "new", [0.0, 1.0, 1.0, 1.0, 1.0, 1.0], **new),
+    ]
+    assert only_row(compared(*runs)).right_wrong is is_counted
+
+
 def test_equal_numbers_of_another_scale_have_no_interval(tmp_path: Path) -> None:
     runs = [numbers(tmp_path / name, [0.0] * 6, stderr=0.0) for name in ("base", "new")]
     row = only_row(compared(*runs))

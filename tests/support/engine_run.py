@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from assay.core.errors import AssayError
-from assay.core.events import Event
+from assay.core.events import Event, Noted
 from assay.core.protocols import Asker, Context, Model, NamedModel, Scorer, ScorerInput, Solver
 from assay.core.roles import CHAT, TEXT
 from assay.core.types import Call, Case, End, Request, Response, Score
@@ -155,6 +155,7 @@ class EngineRun:
             permits=limit,
             halt=ledger.halt,
             notify=events.append,
+            notice=lambda sentences: events.extend(Noted(each) for each in sentences),
             open_cases=open_cases,
             retry_failed=retry_failed,
             seed=SEED,

@@ -99,6 +99,7 @@ class GatewayRun:
             permits=permits,
             halt=ledger.halt,
             notify=lambda _: None,
+            notice=lambda _: None,
             open_cases=2,
             retry_failed=False,
             seed=SEED,

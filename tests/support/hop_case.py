@@ -93,6 +93,7 @@ class HopCase:
             permits=permits,
             halt=ledger.halt,
             notify=lambda _: None,
+            notice=lambda _: None,
             open_cases=1,
             retry_failed=False,
             seed=1,

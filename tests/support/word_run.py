@@ -62,7 +62,7 @@ class WordSuite(Suite[WordOptions, str]):
     def __init__(self, spec: RunSpec) -> None:
         super().__init__(spec)
         self.solver = _AskOnce()
-        self.scorers = (_IsWord(strict=self.options.strict),)
+        self.scorers: Sequence[Scorer] = (_IsWord(strict=self.options.strict),)
 
     def ask_identity(self) -> dict[str, Any]:
         return {}

@@ -14,7 +14,7 @@ from types import coroutine
 from msgspec import Struct
 
 from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun, WorkerLost
-from assay.core.events import Ended, Finished, Noted, Notify, Started, Stopping
+from assay.core.events import Ended, Finished, Notify, Started, Stopping
 from assay.core.protocols import Scorer, ScorerInput, Solver
 from assay.core.types import ASK, Case, End, Failure
 from assay.engine.cases import CaseSource, check_key
@@ -57,6 +57,8 @@ class LoopSetup(Struct, frozen=True):
     halt: Callable[[AssayError], object]
     """Lets no further call begin."""
     notify: Notify
+    notice: Callable[[Sequence[str]], None]
+    """Tells sentences without secrets."""
     open_cases: int
     """The number of cases that run at once."""
     retry_failed: bool
@@ -323,4 +325,4 @@ class Loop:
     def _not_scored(self, case: Case, why: str) -> None:
         self.unscored += 1
         if self.unscored <= _MAX_NOTED:
-            self._setup.notify(Noted(f"{case.set} {case.label} {why}"))
+            self._setup.notice([f"{case.set} {case.label} {why}"])

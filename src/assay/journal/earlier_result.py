@@ -47,7 +47,7 @@ class EarlierResult:
         self._run = run
         self.summary = usable_summary(run)
         """None if the run is new, or its summary is damaged."""
-        self._asks_nothing = False
+        self._is_complete = False  # no answer is missing, and no line is lost
         self._stays = False
         self._copied: Summary | None = None  # the scoring that is replaced, with copies of its result files
         self._result: _Result | None = None
@@ -63,22 +63,21 @@ class EarlierResult:
         `score` is the fingerprint of the new scoring. `asks_nothing` says that only scores and files are left, and
         `has_all_lines` that no line of the journal is lost.
         """
-        self._asks_nothing = asks_nothing
+        self._is_complete = asks_nothing and has_all_lines
         before = self.summary
         # The start that was killed while "unfinished" has kept the scoring before it asked anything.
         if before is not None and before.report is not None and before.state != "unfinished" and before.score != score:
             self._copied = keep_scoring(self._run, before)
-        self._stays = self._copied is not None and asks_nothing and has_all_lines
+        self._stays = self._copied is not None and self._is_complete
         if before is not None and self._stays:
             self._mark_scoring(before)
         else:
             self._mark_unfinished()
 
     def lose_lines(self) -> None:
-        """End the earlier result: lines were lost when the journal was repaired, and may be lines of its scores."""
-        if self._stays:
-            self._stays = False
-            self._mark_unfinished()
+        """End the earlier result: the journal was repaired, and cases of lost lines have no answer or no score."""
+        self._stays = self._is_complete = False
+        self._mark_unfinished()
 
     def begin_files(self) -> None:
         """From here on result files are replaced one by one. Until the last one is, the copies are the result."""
@@ -105,9 +104,9 @@ class EarlierResult:
             return
         written_ns = time_finished(self._run)
         write_summary(self._run, replace(before, state="unfinished"))
-        # With new replies, the earlier numbers would no longer be those of the journal.
-        is_complete = before.state == "finished" and self._asks_nothing
-        self._result = _Result(before, written_ns) if is_complete else None
+        # With new replies or lost lines, the earlier numbers are no longer those of the journal.
+        is_result = before.state == "finished" and self._is_complete
+        self._result = _Result(before, written_ns) if is_result else None
 
     def _mark_scoring(self, summary: Summary) -> None:
         """Note that a run is being scored again, and that `summary` stays its result until then."""

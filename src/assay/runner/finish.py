@@ -123,7 +123,7 @@ class Finish:
             if not raised.where:  # no line of a user's file: a mistake of assay, which needs its traceback
                 raise
             message = f"`finish` raised {raised.raised}. The replies are kept: when it is mended, add --reuse {run}"
-            raise InputError(Problem(self._info.suite, message)) from error
+            raise InputError(Problem(self._info.suite, opened.redactor.clean(message))) from error
         for path in outcome.files:
             # Replies are redacted in the journal; rows of the data reach the files on their own way.
             opened.redactor.redact_file(path)

@@ -269,6 +269,7 @@ class Start:
                 permits=main_permits,
                 halt=ledger.halt,
                 notify=self._opened.notify,
+                notice=self._opened.notice,
                 open_cases=open_cases,
                 retry_failed=spec.retry_failed,
                 seed=spec.seed,

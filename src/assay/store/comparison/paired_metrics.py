@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from assay.core.report import Metric, PairedMetric, Report
@@ -126,7 +126,11 @@ class PairedTable:
         scores = self._scores
         score_name = scores.score_names[name]
         counted = positions[scores.counts[positions]]
-        reported = _reported_metric(set_name, score_name, self._reports, self._subjects)
+        reported = [
+            metric
+            for report, subject in zip(self._reports, self._subjects, strict=True)
+            if (metric := _reported_metric(set_name, score_name, report, subject)) is not None
+        ]
         row = PairedMetric(
             set=set_name,
             metric=score_name.metric,
@@ -137,7 +141,7 @@ class PairedTable:
         )
         # A row without pairs is kept: it shows why pairs were left out.
         if len(counted):
-            has_own_scale = reported is not None and _has_own_scale(reported)
+            has_own_scale = _has_own_scale(reported)
             fill_metric(
                 row,
                 paired(scores.base[counted], scores.new[counted], scores.cluster[counted], has_own_scale=has_own_scale),
@@ -162,37 +166,36 @@ def _group(first: NDArray[Any], second: NDArray[Any]) -> Iterator[tuple[int, int
         yield *divmod(int(codes[positions[0]]), seconds), positions
 
 
-def _reported_metric(
-    set_name: str, name: ComparedScore, reports: tuple[Report, Report], subjects: tuple[str, str]
-) -> Metric | None:
-    """Return the metric as the report has it: of the entry of this set, of the subject, or of any."""
-    for report, subject in zip(reports, subjects, strict=True):
-        for entry_name in (set_name, subject, None):
-            if entry_name == "":
-                continue  # a row over all sets
-            for entry in report.entries:
-                if entry_name is not None and entry_name not in (entry.name, entry.set, entry.subject):
-                    continue
-                for metric in entry.metrics:
-                    if metric.name == name.metric and metric.filter in (name.part, ""):
-                        return metric
+def _reported_metric(set_name: str, name: ComparedScore, report: Report, subject: str) -> Metric | None:
+    """Return the metric as a report has it: of the entry of this set, of the subject, or of any."""
+    for entry_name in (set_name, subject, None):
+        if entry_name == "":
+            continue  # a row over all sets
+        for entry in report.entries:
+            if entry_name is not None and entry_name not in (entry.name, entry.set, entry.subject):
+                continue
+            for metric in entry.metrics:
+                if metric.name == name.metric and metric.filter in (name.part, ""):
+                    return metric
     return None
 
 
-def _higher_is_better(reported: Metric | None) -> bool:
-    """Return the direction of a metric. It is True for one that no report has."""
-    return reported is None or reported.aggregation in _FALLING or reported.higher_is_better is not False
+def _higher_is_better(reported: Sequence[Metric]) -> bool:
+    """Return the direction of a metric: that of the first report which has it. Without one it is True."""
+    return not reported or reported[0].aggregation in _FALLING or reported[0].higher_is_better is not False
 
 
-def _has_own_scale(reported: Metric) -> bool:
-    """Return whether the values of a metric are numbers of their own scale: its report says so by the interval.
+def _has_own_scale(reported: Sequence[Metric]) -> bool:
+    """Return whether the values of a metric are numbers of their own scale: the reports say so by the interval.
 
     Right and wrong answers and shares have the interval of a proportion. The mean of other numbers has one by Student's
-    t, and none if they are all equal.
+    t, and none if they are all equal. If neither report has one, the values are only known to be alike.
     """
-    if reported.interval_method == "":
-        return reported.stderr == 0 and reported.clusters is None
-    return reported.interval_method in ("t", "clustered t")
+    methods = {metric.interval_method for metric in reported}
+    if methods & {"t", "clustered t"}:
+        return methods <= {"t", "clustered t", ""}
+    is_alike = len({metric.value for metric in reported}) == 1
+    return is_alike and methods == {""} and all(each.stderr == 0 and each.clusters is None for each in reported)
 
 
 def _left_out(scores: PairedScores, positions: NDArray[Any]) -> dict[str, int]:
