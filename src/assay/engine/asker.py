@@ -22,9 +22,9 @@ from assay.core.usage import PurposeUsage
 
 
 class NumberedAsker(ABC):
-    """A model for one try of one case.
+    """A model for one stage of one try of a case.
 
-    `calls`, `input` and `output` count the calls and tokens of this try, including replayed ones. `stopped` is the
+    `calls`, `input` and `output` count its calls and tokens, including replayed ones. `stopped` is the
     reason to stop the run, if a call raised one. User code may swallow that exception, so the engine checks `stopped`
     before it commits the case.
     """

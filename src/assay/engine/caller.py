@@ -2,7 +2,7 @@
 
     ledger = CallLedger(journal, notify, max_calls=None, find_reply=None)   # one per start of a run
     caller = Caller(named_model, permits, ledger, seed=1, max_retries=5)    # one per role and start
-    asker = caller.bind(case, stage, try_, replies)                         # one per try of a case
+    asker = caller.bind(case, stage, try_, replies)                         # one per try and stage
     response = await asker.ask(request)
 
 The rule is never to pay twice. A call is logged before the case sees its reply, and a request that the log
@@ -185,7 +185,7 @@ class CallLedger:
 
 
 class Caller:
-    """Sends all calls of a run to one model: waits for permits, retries, and halts the run if that is hopeless."""
+    """Sends the calls of one role to its model: waits for permits, retries, and halts the run if that is hopeless."""
 
     def __init__(
         self,

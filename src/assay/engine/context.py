@@ -1,6 +1,7 @@
 """TryContext: the Context that a solver or scorer gets for one try of one case.
 
-The protocols here describe what a context needs of callers, gateway and journal. On a worker of Ray they are others.
+The protocols here describe what a context needs of callers, gateway and journal. A worker of Ray has others
+(executors/worker.py).
 """
 
 from __future__ import annotations

@@ -255,7 +255,7 @@ class Loop:
     async def _solve_elsewhere(
         self, case: Case, ctx: TryContext, lost: WorkerLost
     ) -> tuple[TryContext, Failure | None]:
-        """Call the solver again, as often as the worker that ran the case is lost. Returns the last attempt's context.
+        """Call the solver again, as often as the worker of the case is lost. Returns the last placement's context.
 
         A new context of the same try gets every reply that the lost one had, so nothing is asked again. Records of
         the lost one are not named by the case's end, so nobody reads them.

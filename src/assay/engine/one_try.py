@@ -1,4 +1,4 @@
-"""One try of one case: calls its solver, and tells failures of the case from errors that concern the whole run.
+"""Solves a case once: calls its solver, and tells failures of the case from errors that concern the whole run.
 
 The loop calls it for cases that run in this process, a worker (executors/worker.py) for those that run elsewhere.
 """

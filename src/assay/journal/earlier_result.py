@@ -5,8 +5,9 @@
     earlier.begin_files()                               # the start has its scores, and writes result files now
     earlier.restore(spent, costs)                       # the start failed
 
-A start that only scores leaves the earlier scoring the run's result until the last new result file is complete. Every
-other start sets the state in summary.json to "unfinished" at once: result files may not fit the journal from then on.
+A start that replaces only the scores of a whole run leaves the earlier scoring its result: first as it is, and while
+result files are written as copies. Every other start sets the state in summary.json to "unfinished" at once. What it
+was comes back only if the start had nothing to ask and has touched no result file.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class EarlierResult:
 
     @property
     def can_be_restored(self) -> bool:
-        """Whether this start has replaced nothing of the earlier result."""
+        """Whether the run still has an earlier result, as it was or as copies."""
         return self._result is not None
 
     def begin(self, score: str, *, asks_nothing: bool, has_all_lines: bool) -> None:
@@ -87,7 +88,7 @@ class EarlierResult:
             self._result = None
 
     def restore(self, spent: dict[str, int], costs: RunCosts) -> None:
-        """Write the summary back, if nothing was replaced. `spent` and `costs` count the calls of this start too."""
+        """Write the result back, if the run still has it. `spent` and `costs` count the calls of this start too."""
         if self._result is None:
             return
         before, written_ns = self._result

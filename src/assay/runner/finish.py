@@ -34,7 +34,7 @@ class StartCounts(Struct):
     unscored: int = 0
     """Cases whose scorer failed, for example because a judge did not answer."""
     ran_on: str = ""
-    """Where the cases ran if not in this process, such as `4 workers of Ray`."""
+    """Where the cases ran if not in this process, such as `4 workers of Ray`; else where earlier ones did."""
 
 
 class Finish:
@@ -64,7 +64,7 @@ class Finish:
         """Let the suite write its files, then write summary.json.
 
         The summary comes last, because its state "finished" means that all result files are complete. If the files
-        cannot be written, the earlier result stays that of the run.
+        of a new scoring cannot be written, the earlier one stays the run's result.
         """
         journal, suite = self._journal, self._opened.suite
         results = self._cases.results(journal.reader, [scorer.id for scorer in suite.scorers])
@@ -92,7 +92,7 @@ class Finish:
     def stop(self, seconds: float, error: BaseException) -> Run:
         """End a start that an error stopped. Raises the error, unless the same command continues after it."""
         journal = self._journal
-        # Only scoring was left, for example by another judge. Its failure leaves the run finished, with the earlier
+        # If only scoring was left, for example by another judge, its failure leaves the run finished, with the earlier
         # scores and files.
         self._earlier.restore(journal.spent(), journal.costs())
         goes_on = isinstance(error, (StopRun, KeyboardInterrupt))

@@ -37,8 +37,8 @@ def open_run(
 ) -> Runner:
     """Connect the models and build the suite of a spec. Raises UsageError or InputError for bad options.
 
-    Writes no file. With `asks=False` it connects no model, which is enough for `--dry-run`. `command` is the command
-    line for run.json; the default is that of this process.
+    Writes no file. With `asks=False`, as for `--dry-run`, it connects no model, not even a judge.
+    `command` is the command line for run.json; the default is that of this process.
     """
     with observed(observers):
         return _open_run(spec, observers, asks=asks, command=command)

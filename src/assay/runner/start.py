@@ -123,7 +123,7 @@ class Start:
             reserve.close()
 
     def _asks_nothing(self, before: Summary | None) -> bool:
-        """Return whether this start asks for no answer: all are there, or `assay rescore` takes those that are."""
+        """Return whether this start asks for no answer: all were there, or `assay rescore` takes those that are."""
         if before is None:
             return False
         return not self._opened.asks or (before.state == "finished" and not self._opened.spec.retry_failed)
