@@ -51,7 +51,7 @@ _RUN_LINE = "run   "
 _ASSAY = python_command("assay")
 
 
-class Start:
+class StartedCommand:
     """One start of a command, until its run is known."""
 
     def __init__(self, words: Sequence[str], folder: Path, places: Sequence[Path], log: Path) -> None:
@@ -146,10 +146,12 @@ class Processes:
 
     def __init__(self, root: Path) -> None:
         self._root = root
-        self._starts: dict[str, Start] = {}
+        self._starts: dict[str, StartedCommand] = {}
         self._stops: dict[Path, _Stop] = {}
 
-    async def start(self, words: Sequence[str], folder: Path | None = None, places: Sequence[Path] = ()) -> Start:
+    async def start(
+        self, words: Sequence[str], folder: Path | None = None, places: Sequence[Path] = ()
+    ) -> StartedCommand:
         """Start `assay WORDS…` in a working folder. No shell is involved: every word is one argument.
 
         `places` are the output folders in which its run can be; without them, all runs below DIR are looked at.
@@ -158,10 +160,10 @@ class Processes:
         state = self._root / STATE
         log = state / f"{time.strftime('%Y-%m-%dT%H-%M-%S')}-{secrets.token_hex(4)}.log"
 
-        def begin() -> Start:
+        def begin() -> StartedCommand:
             try:
                 state.mkdir(exist_ok=True)
-                return Start(words, folder or self._root, places or [self._root], log)
+                return StartedCommand(words, folder or self._root, places or [self._root], log)
             except OSError as error:
                 raise UsageError(f"nothing can be started here: {error.strerror}: {error.filename}") from None
 
@@ -170,7 +172,7 @@ class Processes:
         self._starts[start.id] = start
         return start
 
-    def find(self, start_id: str) -> Start | None:
+    def find(self, start_id: str) -> StartedCommand | None:
         """Return a start of this server whose run was not known yet. None after the server was started again."""
         return self._starts.get(start_id)
 
@@ -193,7 +195,7 @@ class Processes:
                 await process.wait()
         return process.returncode == 0, output.decode(errors="replace").strip("\n")
 
-    async def resume(self, run: Path) -> Start:
+    async def resume(self, run: Path) -> StartedCommand:
         """Continue a run with its own command. Raises UsageError if that is not possible from a page."""
         command = await asyncio.to_thread(page_command, run)
         if isinstance(command, str):

@@ -26,7 +26,7 @@ from assay.core.errors import InputError, Problem, UsageError, similar_file, sim
 from assay.files.bounds import read_file
 from assay.files.write import can_exist, fitting_name
 from assay.files.yaml_files import MAX_YAML_BYTES, YAML_SUFFIXES, FunctionRef
-from assay.suites.task.config import KeyOrigin, TaskConfig, TaskFiles, TaskSettings, name_problem, read_task
+from assay.suites.task.config import KeyOrigin, TaskConfig, TaskFileReader, TaskSettings, name_problem, read_task
 
 # An unindented key, the rest of its line, and the lines below that belong to its value: list items, indented
 # lines, blank lines and comments.
@@ -436,7 +436,7 @@ class TaskSelection:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self._files = TaskFiles()
+        self._files = TaskFileReader()
         self._open_groups: list[Path] = []
 
     @property

@@ -30,7 +30,7 @@ from assay.suites.task.catalog import (
 from assay.suites.task.config import (
     KeyOrigin,
     TaskConfig,
-    TaskFiles,
+    TaskFileReader,
     find_functions,
     function_file,
     function_name_problem,
@@ -433,7 +433,7 @@ class FolderCheck:
 
     def __init__(self, root: Path) -> None:
         self._folder = TaskFolder(root, strict=False)
-        self._files = TaskFiles()
+        self._files = TaskFileReader()
         self._tasks = self._groups = 0
         # For the metrics of groups: the names that each task reports, and each group with its members.
         self._reported: dict[str, ReportedNames] = {}

@@ -1,6 +1,6 @@
 """Reads one task's YAML: merges the included files, checks every key, fills in defaults, imports functions.
 
-    settings = TaskFiles().read(Path("gsm8k.yaml"))
+    settings = TaskFileReader().read(Path("gsm8k.yaml"))
     config = read_task(settings, Path("gsm8k.yaml"))
     config.values["doc_to_text"], config.where("doc_to_text")
 
@@ -395,7 +395,7 @@ class TaskSettings(Struct, frozen=True):
         return TaskSettings(self.values | values, self.origins | dict.fromkeys(values, origin), self.files)
 
 
-class TaskFiles:
+class TaskFileReader:
     """Reads task files with their includes.
 
     Each included file is parsed once, because thousands of tasks of lm_eval include the same file.

@@ -49,7 +49,7 @@ from assay.suites.task.catalog import (
     task_file_part,
     tasks_of,
 )
-from assay.suites.task.config import GENERATE, TaskConfig, TaskFiles
+from assay.suites.task.config import GENERATE, TaskConfig, TaskFileReader
 from assay.suites.task.dataset.documents import DataFacts
 from assay.suites.task.harness_models import DEFAULT_MODEL, check_address, named_model, refuse_launcher
 from assay.suites.task.metrics import find_missing_metrics, find_repeated_metrics, reported_names
@@ -501,7 +501,7 @@ def _replace_tasks(spec: RunSpec, files: Sequence[str], names: list[str]) -> Run
     """
     options = spec.options
     assert isinstance(options, TaskOptions)
-    new_files = {str(TaskFiles().read(Path(file)).values.get("task")): file for file in files}
+    new_files = {str(TaskFileReader().read(Path(file)).values.get("task")): file for file in files}
     for name, file in new_files.items():
         if name not in names:
             raise UsageError(f"{file} is not a task of this run; the run has {', '.join(names)}")

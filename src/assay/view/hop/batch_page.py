@@ -26,7 +26,7 @@ from assay.view.hop.run_page import ProfileChoice, profile_choices
 from assay.view.hop.site import TaskFile, TaskHead, may_write, open_task, task_files, task_head
 from assay.view.live import send_fragments
 from assay.view.open_runs import RunIsRead
-from assay.view.processes import Start
+from assay.view.processes import StartedCommand
 from assay.view.site import SITE, Site
 
 WORKERS, MAX_WORKERS = 5, 20
@@ -134,7 +134,7 @@ async def stream(request: web.Request) -> web.StreamResponse:
     return await send_fragments(request, look)
 
 
-async def _act(site: Site, task: HopTask, form: dict[str, str]) -> Start | None:
+async def _act(site: Site, task: HopTask, form: dict[str, str]) -> StartedCommand | None:
     action = form.get("do", "")
     if not await asyncio.to_thread(may_write, task):
         raise UsageError("This user may not write into the folder of the task.")
@@ -156,7 +156,7 @@ async def _act(site: Site, task: HopTask, form: dict[str, str]) -> Start | None:
     return start
 
 
-async def _start(site: Site, task: HopTask, form: dict[str, str]) -> Start:
+async def _start(site: Site, task: HopTask, form: dict[str, str]) -> StartedCommand:
     """Start the command of a batch. Raises UsageError if the form has a value that is not one of its choices."""
     if not task.has_code or task.problem:
         raise UsageError("This task cannot run now: see the top of the page.")

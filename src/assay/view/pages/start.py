@@ -24,7 +24,7 @@ from assay.store.open_run import OpenRun
 from assay.store.runs import started_in
 from assay.suites import command_table, find_options
 from assay.view.option_form import OptionForm
-from assay.view.processes import Start
+from assay.view.processes import StartedCommand
 from assay.view.run_options import RunOptions, options_of_run
 from assay.view.site import SITE, Site
 from assay.view.text import plain
@@ -179,7 +179,7 @@ async def _start(site: Site, words: list[str], form: OptionForm) -> web.StreamRe
     return await go_to_run(site, start)
 
 
-async def go_to_run(site: Site, start: Start, seconds: float = HAND_OVER_SECONDS) -> web.StreamResponse:
+async def go_to_run(site: Site, start: StartedCommand, seconds: float = HAND_OVER_SECONDS) -> web.StreamResponse:
     """Lead to the run, to the page that waits for it, or back to the form with the message of the command."""
     if not await start.is_handed_over(seconds):
         if seconds:

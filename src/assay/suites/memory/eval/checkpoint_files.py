@@ -20,7 +20,7 @@ from pathlib import Path
 from assay.files.write import FILE_MODE, sync_data
 from assay.suites.memory.eval.recorded import (
     PIPELINE_FILES,
-    PipelineFiles,
+    RecordedFiles,
     WrittenFiles,
     add_written_files,
     first_bytes,
@@ -46,7 +46,7 @@ class CheckpointFiles:
             sizes = dict.fromkeys(PIPELINE_FILES, 0)
             if written is not None:
                 sizes = written.sizes.get(name) or {file: (folder / file).stat().st_size for file in PIPELINE_FILES}
-                self._samples[name].update(PipelineFiles(folder, sizes).samples)
+                self._samples[name].update(RecordedFiles(folder, sizes).samples)
             self._files[name] = {file: _GrowingFile(folder / file, size) for file, size in sizes.items()}
 
     def has(self, memory: str, sample_id: str) -> bool:

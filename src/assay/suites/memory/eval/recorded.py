@@ -71,7 +71,7 @@ class RecordedSource(SampleSource):
             # Cases are numbered by sample and memory, so the memories must have the order of that run.
             self.folders = {name: self.folders[name] for name in self._own_run.subjects}
             sizes = self._own_run.sizes
-        self._files = {name: PipelineFiles(path, sizes.get(name)) for name, path in self.folders.items()}
+        self._files = {name: RecordedFiles(path, sizes.get(name)) for name, path in self.folders.items()}
         # A run that was stopped has left its samples in the order of their answers. They get that of the data.
         self.writes_pipeline = bool(sizes)
         self.subjects = {name: memory_named(name) for name in self.folders}
@@ -288,7 +288,7 @@ class RecordedLines(NamedTuple):
         return problems
 
 
-class PipelineFiles:
+class RecordedFiles:
     """Both pipeline files of one folder. Keeps only the offsets of the lines: snapshots make the files large."""
 
     def __init__(self, folder: Path, sizes: Mapping[str, int] | None = None) -> None:
