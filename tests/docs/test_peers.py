@@ -102,7 +102,12 @@ def test_the_tables_tell_what_was_not_finished_and_where_others_are_better() -> 
 
 def test_a_measured_tree_includes_orphans_and_leaves_no_process(tmp_path: Path) -> None:
     """The command ends at once; its child, which computed and now sleeps, is counted and killed."""
-    child = "import os, time; sum(range(10**5)); open('pid', 'w').write(str(os.getpid())); time.sleep(60)"
+    child = (
+        "import os, time; sum(range(10**5))\n"
+        "with open('pid.new', 'w') as written: written.write(str(os.getpid()))\n"
+        "os.replace('pid.new', 'pid')\n"
+        "time.sleep(60)"
+    )
     parent = (
         "import pathlib, subprocess, sys, time\n"
         f"subprocess.Popen([sys.executable, '-c', {child!r}])\n"
