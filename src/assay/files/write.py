@@ -7,7 +7,7 @@ from contextlib import suppress
 from glob import escape
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import msgspec
 
@@ -62,13 +62,21 @@ def sync_data(fd: int) -> None:
         os.fsync(fd)
 
 
+def open_new(path: Path, buffering: int = -1) -> BinaryIO:
+    """Open an empty file for writing and reading, in place of what has this name.
+
+    A folder may come from somebody else: a link in it is replaced and never written through.
+    """
+    path.unlink(missing_ok=True)
+    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, FILE_MODE)
+    return os.fdopen(fd, "w+b", buffering)
+
+
 def write_whole(path: Path, data: bytes) -> Path:
     """Write a file atomically: readers, also those after a crash, see the old content or the new one."""
     temporary = path.with_name(f".{path.name}.tmp")
     try:
-        # What lies under the temporary name, left by a kill, is never written through: it may be a link.
-        temporary.unlink(missing_ok=True)
-        with os.fdopen(os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, FILE_MODE), "wb") as file:
+        with open_new(temporary) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -19,7 +19,7 @@ from assay.core.diff import differences
 from assay.core.errors import UsageError, cannot_write
 from assay.core.events import Notify
 from assay.core.shard import Shard
-from assay.files.write import close_to_others
+from assay.files.write import close_to_others, open_new
 from assay.journal import folder as folders
 from assay.journal.folder import HOME, MergedShard, RunInfo, Summary
 from assay.journal.integrity import refuse_lost_lines
@@ -162,7 +162,7 @@ class ShardMerge:
                 continue
             temporary = target.with_name(f".{name}.tmp")
             try:
-                with temporary.open("wb") as file:
+                with open_new(temporary) as file:
                     close_to_others(temporary)
                     for log in logs:
                         with log.open("rb") as source:

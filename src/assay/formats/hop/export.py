@@ -76,22 +76,18 @@ class HopExporter(Exporter):
         own = _OwnFile(run, contract)
         overwritten = [name for name in RESULT_KEYS if name in contract.inputs]
         path = folder / result_file_name(Path(f"{facts['set']}.jsonl"), started)
-        result_file = ResultFile(path, "view" if overwritten else "flat", started)
         log_path = folder / FILE_NAME
-        try:
-            with log_path.open("wb") as log:
-                for profile in facts["profiles"]:
-                    # One pass for each profile: the file has the rows of a profile together, the run those of a row.
-                    result_file.copy_meta(own.meta.get(profile, {"_type": "meta", "profile": profile}))
-                    for case in run.cases(calls=False):
-                        if case.end.subject == profile:
-                            row = own.row(case)
-                            result = case_result(case.end, case.records, row, profile, case.end.index)
-                            result_file.row(row, result)
-                            if len(facts["profiles"]) == 1:
-                                log.write(_log_lines(facts["set"], started, row, result, case.answer))
-        finally:
-            result_file.close()
+        with ResultFile(path, "view" if overwritten else "flat", started) as result_file, log_path.open("wb") as log:
+            for profile in facts["profiles"]:
+                # One pass for each profile: the file has the rows of a profile together, the run those of a row.
+                result_file.copy_meta(own.meta.get(profile, {"_type": "meta", "profile": profile}))
+                for case in run.cases(calls=False):
+                    if case.end.subject == profile:
+                        row = own.row(case)
+                        result = case_result(case.end, case.records, row, profile, case.end.index)
+                        result_file.row(row, result)
+                        if len(facts["profiles"]) == 1:
+                            log.write(_log_lines(facts["set"], started, row, result, case.answer))
         if log_path.stat().st_size:
             files.append(log_path)
         else:

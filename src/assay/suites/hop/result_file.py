@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import msgspec
 from msgspec import Struct
@@ -20,7 +20,7 @@ from msgspec import Struct
 from assay.core.protocols import ScorerInput
 from assay.core.suite import CaseResult
 from assay.files.redact import Redactor
-from assay.files.write import FILE_MODE
+from assay.files.write import FILE_MODE, open_new
 from assay.suites.hop.batch_lines import PARTIAL_SUFFIX, view_record
 from assay.suites.hop.rows import HopRow
 from assay.suites.hop.settings import LlmSettings
@@ -38,7 +38,19 @@ class ResultFile:
         self._wrapper = wrapper
         self._started = started
         self._temporary = path.with_name(f".{path.name}.tmp")
-        self._file: IO[bytes] = self._temporary.open("wb")
+        self._file: IO[bytes] = open_new(self._temporary)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Close the file; if the `with` block ends with an error, no file is left."""
+        if kind is None:
+            self.close()
+            return
+        with suppress(OSError):  # on a full disk, closing fails as well
+            self._file.close()
+        self._temporary.unlink(missing_ok=True)
 
     def meta(self, profile: str, run: LlmSettings, verify: LlmSettings) -> None:
         """Write the meta line of a profile."""

@@ -306,20 +306,19 @@ class HopSuite(Suite[HopOptions, HopRow]):
         """Write the result file, grouped by profile, and build the report."""
         path = self._result_path(run)
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = ResultFile(path, self.options.wrapper, run.started)
         tally = HopTally(self._fields)
-        for profile in self._profiles:
-            file.meta(profile, *self._llms(profile))
-            cases = results.of(profile)
-            while group := list(islice(cases, _GROUP)):
-                answers = [
-                    case_result(case.end, case.records, case.row.data, case.subject, case.index) for case in group
-                ]
-                for case, answer in zip(group, answers, strict=True):
-                    tally.add(answer, self._scorer.verdict(case.row.data, case.scores))
-                for case, answer in zip(group, answers, strict=True):
-                    file.row(case.row.data, answer)
-        file.close()
+        with ResultFile(path, self.options.wrapper, run.started) as file:
+            for profile in self._profiles:
+                file.meta(profile, *self._llms(profile))
+                cases = results.of(profile)
+                while group := list(islice(cases, _GROUP)):
+                    answers = [
+                        case_result(case.end, case.records, case.row.data, case.subject, case.index) for case in group
+                    ]
+                    for case, answer in zip(group, answers, strict=True):
+                        tally.add(answer, self._scorer.verdict(case.row.data, case.scores))
+                    for case, answer in zip(group, answers, strict=True):
+                        file.row(case.row.data, answer)
         if self._partial is not None:
             self._partial.remove()
         self._observer.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing, nullcontext
 from functools import cached_property
 from itertools import groupby
 from pathlib import Path
@@ -309,18 +310,16 @@ class PipelineSuite(Suite[PipelineOptions, CaseGroup]):
         junit = JunitFile(run.folder, self.file.id, self.variants)
         outfile = PromptLabCsv(Path(self.options.outfile), list(outputs)) if self.options.outfile else None
         tallies = {name: VariantTally([step.id for step in built.steps]) for name, built in self.pipelines.items()}
-        # The cases of one row (one per variant) are adjacent. The CSV file needs them together.
-        for _, cases in groupby(results, key=lambda result: result.row.number):
-            for test_results in zip(*map(_test_results, cases), strict=True):
-                files.write(test_results)
-                for result in test_results:
-                    tallies[result.variant].add(result.set, result.test, result.output, result.score)
-                    junit.add(result)
-                    if outfile is not None:
-                        outfile.write(result)
-        if outfile is not None:
-            outfile.close()
-        files.close()
+        with closing(files), closing(outfile) if outfile else nullcontext():
+            # The cases of one row (one per variant) are adjacent. The CSV file needs them together.
+            for _, cases in groupby(results, key=lambda result: result.row.number):
+                for test_results in zip(*map(_test_results, cases), strict=True):
+                    files.write(test_results)
+                    for result in test_results:
+                        tallies[result.variant].add(result.set, result.test, result.output, result.score)
+                        junit.add(result)
+                        if outfile is not None:
+                            outfile.write(result)
         junit.close({name: tally.sets for name, tally in tallies.items()})
         judges = [with_calibration(self._judge)] if self._judge else []
         return Outcome(

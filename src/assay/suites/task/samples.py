@@ -24,6 +24,7 @@ from typing import IO, Any, Self
 import msgspec
 
 from assay.core.types import End, Record, Request, Score
+from assay.files.write import open_new
 from assay.suites.task.prompts import messages_json
 from assay.suites.task.requests import TaskGold
 from assay.suites.toolkit.prompt import PromptInputs
@@ -43,13 +44,16 @@ class SamplesWriter:
         self._is_plain = is_plain(generation)
         self._stack = ExitStack()
         # The name of each filter, with the file of its rows.
-        self._files = [(name, self._open(f"{position}.tmp")) for position, name in enumerate(filters)]
-        self._hashes = self._open("hashes.tmp")
+        self._files = [(name, self._open(str(position))) for position, name in enumerate(filters)]
+        self._hashes = self._open("hashes")
 
-    def _open(self, suffix: str) -> IO[bytes]:
-        path = self._path.with_name(f".{self._path.name}.{suffix}")
+    def _temporary(self, part: str) -> Path:
+        return self._path.with_name(f".{self._path.name}.{part}.tmp")
+
+    def _open(self, part: str) -> IO[bytes]:
+        path = self._temporary(part)
         self._stack.callback(path.unlink, missing_ok=True)
-        return self._stack.enter_context(path.open("w+b", buffering=_BUFFER_BYTES))
+        return self._stack.enter_context(open_new(path, _BUFFER_BYTES))
 
     def __enter__(self) -> Self:
         return self
@@ -143,7 +147,7 @@ class SamplesWriter:
         first.flush()
         # Without fsync, a power cut could leave a file with the final name but without its content.
         os.fsync(first.fileno())
-        Path(first.name).replace(self._path)
+        self._temporary("0").replace(self._path)
         return digest.hexdigest()
 
 

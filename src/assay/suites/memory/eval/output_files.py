@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from assay.files.write import write_json
+from assay.files.write import open_new, write_json
 from assay.suites.memory.eval.eval_columns import Aggregate, SampleEvals
 from assay.suites.memory.eval.recorded import QUESTIONS, SESSIONS
 from assay.suites.memory.eval.result_lines import QaEval, SessionEval, encode
@@ -77,7 +77,7 @@ class OutputLines:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._temporary = path.with_name(f".{path.name}.tmp")
-        self._file: BinaryIO = self._temporary.open("wb")
+        self._file: BinaryIO = open_new(self._temporary)
 
     def add(self, *pieces: bytes | memoryview) -> None:
         """Write one line, which may come in pieces, and a line break."""
