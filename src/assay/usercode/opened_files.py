@@ -44,7 +44,7 @@ _MAX_HASHED = 64 << 20
 # `asyncio.to_thread(path.read_text)` has no other frame.
 _CALLERS = tuple(
     f"{PACKAGE}{name.replace('/', os.sep)}.py"
-    for name in ("core/threads", "usercode/user_function", "usercode/loop", "usercode/watchdog", "usercode/forks")
+    for name in ("core/threads", "usercode/user_function", "usercode/loop", "usercode/watchdog")
 )
 # Python reads modules and the lines of tracebacks by these. Modules have their own place in a run's identity.
 _SOURCE_READERS = ("<frozen importlib", str(Path(os.__file__).with_name("linecache.py")))

@@ -4,16 +4,16 @@ A call returns a value or raises one `UserCodeError`. `sys.exit`, `os._exit` (`p
 that the code raises itself, code that hangs and code that blocks the event loop fail one case only. Only a crash in C
 ends the process, with an exit code that is not 0; the same command then continues the run.
 
-    from assay.usercode import user_function
     from assay.usercode.errors import UserCodeError
     from assay.usercode.modules import load_module
+    from assay.usercode.user_function import call, call_here
 
     function = load_module(Path("hop.py")).hop
     try:
         # Sync code runs in a thread, async code in a task.
-        value = await user_code.call(function, (session, row), timeout=30.0)
+        value = await call(function, (session, row), timeout=30.0)
         # Short sync code (a metric, a filter, `doc_to_text`) runs in the current thread.
-        value = user_code.call_here(metric, (answer, reference))
+        value = call_here(metric, (answer, reference))
     except UserCodeError as error:
         # `error.message` is "[KeyError] 'gone'", `error.where` is "hop.py:7: raise KeyError('gone')".
         # The failure has the kind `user_code` and a traceback with the user's own frames only.
@@ -30,8 +30,9 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import os
 import sys
-from collections.abc import Callable, Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterator, Mapping
 from contextvars import ContextVar, copy_context
 from functools import partial
 from types import FunctionType
@@ -41,7 +42,6 @@ from msgspec import Struct
 
 from assay.core.errors import InputError, Problem
 from assay.core.threads import DaemonPool, DetachedThreads
-from assay.usercode import forks
 from assay.usercode.blocked_calls import case_calls
 from assay.usercode.errors import PASSED_THROUGH, UserCodeError, is_ctrl_c
 from assay.usercode.watchdog import Blocked, StepOwner, can_watch, watched
@@ -138,9 +138,11 @@ async def _call_in_loop(
     limit = asyncio.timeout(timeout)
     try:
         async with limit:
-            return await forks.WatchedSteps(function(*args, **kwargs))
-    except PASSED_THROUGH:
+            return await _Guarded(function(*args, **kwargs), _NO_LIMIT)
+    except (*PASSED_THROUGH, UserCodeError):
         raise
+    except _CtrlC as error:
+        raise error.__cause__ or error from None
     except BaseException as error:
         if limit.expired():
             raise _too_long(timeout) from None
@@ -250,7 +252,7 @@ def _too_long(timeout: float | None) -> UserCodeError:
 
 def call_here(function: Callable[..., T], args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> T:
     """Call a sync function in this thread, without a time limit. Raises UserCodeError if it raises."""
-    before = forks.count()
+    before = _copies
     try:
         return function(*args, **(kwargs or {}))
     except PASSED_THROUGH:
@@ -260,7 +262,7 @@ def call_here(function: Callable[..., T], args: tuple[Any, ...] = (), kwargs: Ma
             raise
         raise UserCodeError.of(error) from error
     finally:
-        forks.leave_if_forked(before)
+        _end_if_copied(before)
 
 
 def _outcome(
@@ -270,13 +272,13 @@ def _outcome(
 
     The exception is returned because a future cannot carry StopIteration, and SystemExit in a future ends the loop.
     """
-    before = forks.count()
+    before = _copies
     try:
         return function(*args, **kwargs), None
     except BaseException as error:  # noqa: BLE001 - user code may raise anything
         return None, error
     finally:
-        forks.leave_if_forked(before)
+        _end_if_copied(before)
 
 
 def is_async(function: Callable[..., Any]) -> bool:
@@ -389,35 +391,68 @@ class _Guarded(Coroutine[Any, Any, Any]):
     its first step, such a coroutine would never start the inner one, and Python would warn "was never awaited".
     """
 
-    __slots__ = ("_forks", "_inner", "_limit")
+    __slots__ = ("_before", "_inner", "_limit")
 
     def __init__(self, inner: Coroutine[Any, Any, Any], limit: StepLimit) -> None:
         self._inner = inner
         self._limit = limit
-        self._forks = forks.count()
+        self._before = _copies
 
     def send(self, value: Any) -> Any:
+        return self._step(self._inner.send, value)
+
+    def throw(self, *error: Any) -> Any:
+        return self._step(self._inner.throw, *error)
+
+    def _step(self, step: Callable[..., Any], *values: Any) -> Any:
         try:
-            return watched(self._limit.seconds, self._inner.send, value, owner=self._limit.owner)
+            return watched(self._limit.seconds, step, *values, owner=self._limit.owner)
         except (SystemExit, KeyboardInterrupt, Blocked) as error:
             if is_ctrl_c(error):
                 raise _CtrlC from error
             raise UserCodeError.of(error) from error
         finally:
-            forks.leave_if_forked(self._forks)
-
-    def throw(self, *error: Any) -> Any:
-        try:
-            return watched(self._limit.seconds, self._inner.throw, *error, owner=self._limit.owner)
-        except (SystemExit, KeyboardInterrupt, Blocked) as raised:
-            if is_ctrl_c(raised):
-                raise _CtrlC from raised
-            raise UserCodeError.of(raised) from raised
-        finally:
-            forks.leave_if_forked(self._forks)
+            _end_if_copied(self._before)
 
     def close(self) -> None:
         self._inner.close()
 
-    def __await__(self) -> Any:
-        return self._inner.__await__()
+    def __await__(self) -> Generator[Any, Any, Any]:
+        """Run the steps in the task that awaits this object."""
+        step: Callable[[Any], Any] = self.send
+        value: Any = None
+        while True:
+            try:
+                awaited = step(value)
+            except StopIteration as end:
+                return end.value
+            try:
+                value = yield awaited
+                step = self.send
+            except BaseException as error:  # noqa: BLE001 - whatever the task raises belongs to the coroutine
+                step, value = self.throw, error
+
+
+# Copies of the process
+#
+# The code may copy the process with `os.fork` and let the copy return. A copy that goes on would write the journal
+# twice, read the replies of the run's connections, and hold the run's lock. So it ends after the code's step. A copy
+# that ends by itself, as those of `multiprocessing` do, never comes here.
+
+_copies = 0
+"""How often this process was copied from another one. Counted in the copy only, so a process that was forked before it
+began a run is no copy."""
+
+
+def _count_copy() -> None:
+    global _copies  # noqa: PLW0603 - the copy has no other place to learn it from
+    _copies += 1
+
+
+os.register_at_fork(after_in_child=_count_copy)
+
+
+def _end_if_copied(before: int) -> None:
+    """End this process at once if it is a copy that was made after `before` was counted."""
+    if _copies != before:
+        os._exit(0)
