@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from msgspec import Struct as Struct
 
+    from assay.core.case_details import AnswerPair as AnswerPair, CaseDetails as CaseDetails
     from assay.core.errors import (
         CaseFailed as CaseFailed,
         CheckFailed as CheckFailed,
@@ -131,6 +132,7 @@ __version__ = "0.1.0"
 # The module of each public name. `__getattr__` imports a name on first use, so that `assay --help` starts fast.
 _MODULES = {
     "assay.runner.api": "arun compare gate run spec",
+    "assay.core.case_details": "AnswerPair CaseDetails",
     "assay.core.roles": "CHAT TEXT About Role",
     "assay.core.errors": "CaseFailed CheckFailed InputError ModelError Problem UsageError",
     "assay.core.memory": "AboutMemory MemoryItem Message Query SearchHit options_of",

@@ -240,6 +240,22 @@ def test_rerun_of_failed_rows_after_an_edit_mixes_no_prompts(project: Path) -> N
         assert prompts(server) == ["Greet Bo", "Praise Ada"]
 
 
+def test_a_run_that_takes_replies_of_the_run_it_replaces_takes_them_in_each_start(project: Path) -> None:
+    """Its first start is stopped after one new request. The second one sends the two that are left."""
+    rows = [json.loads(line) for line in ROWS.splitlines()]
+    lines = [json.dumps({**rows[n % 2], "id": n, "name": f"N{n}"}) for n in range(6)]
+    (project / "rows.jsonl").write_text("\n".join(lines) + "\n")
+    with LoopbackServer(shout) as server:
+        assay(project, *hop_at(server))
+        assert len(server.bodies) == 6
+        (project / "two.txt").write_text("Kindly greet ")
+        stopped = assay(project, *hop_at(server), "--max-calls", "1", expect=3)
+        assert "It takes the replies to equal requests from" in stopped
+        assay(project, *hop_at(server))
+        asked = [body["messages"][-1]["content"] for body in server.bodies[6:]]
+    assert sorted(asked) == ["Kindly greet N1", "Kindly greet N3", "Kindly greet N5"]
+
+
 def test_a_killed_run_is_continued_only_if_its_prompts_are_as_they_were(project: Path) -> None:
     """Killed with `kill -9` while the second row waits, so no summary was ever written."""
     waits, release = threading.Event(), threading.Event()

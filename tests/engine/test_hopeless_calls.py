@@ -105,6 +105,20 @@ def test_a_run_with_replies_is_not_stopped_by_rows_that_are_rejected_again(tmp_p
             assert len(server.bodies) == sent
 
 
+def test_a_judge_that_rejects_every_call_stops_also_a_run_whose_answers_are_there(tmp_path: Path, task: Path) -> None:
+    """Replies of the model under test say nothing about the judge."""
+
+    def reply(body: dict[str, Any]) -> tuple[int, Any]:
+        return (400, {"error": {"message": "no such template"}}) if body["model"] == "judge" else RIGHT
+
+    with LoopbackServer(reply) as server:
+        assert run_here(words(task, server.url), tmp_path).returncode == 0
+        stopped = run_here([*words(task, server.url), "--judge", "openai/judge"], tmp_path)
+        assert stopped.returncode == 3
+        assert f"stopped after {MAX_SAME_FAILURES} calls that all failed alike: " in stopped.stderr
+        assert len(server.bodies) == ROWS + MAX_SAME_FAILURES
+
+
 def test_a_closed_port_is_answered_with_advice_and_without_waiting(tmp_path: Path, task: Path) -> None:
     with LoopbackServer(lambda _: RIGHT) as server:
         url = server.url

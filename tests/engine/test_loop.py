@@ -492,3 +492,11 @@ def test_a_case_whose_row_is_another_one_now_is_not_scored(tmp_path: Path) -> No
     assert isinstance(result.error, StopRun)
     assert "set row 0 is another document now" in str(result.error)
     assert result.scores == [[]]
+
+
+def test_a_case_that_two_scorers_cannot_score_is_counted_once(tmp_path: Path) -> None:
+    async def fails(given: ScorerInput, ctx: Context) -> float:
+        raise ModelError(TIMEOUT)
+
+    scorers = [FunctionScorer(fails, "one@1"), FunctionScorer(fails, "two@1")]
+    assert EngineRun(tmp_path).start(answer, cases("a", "b"), scorers=scorers).unscored == 2

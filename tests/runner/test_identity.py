@@ -49,15 +49,15 @@ def test_another_endpoint_is_another_run(tmp_path: Path) -> None:
 
 def test_the_newest_run_that_asks_the_same_continues(tmp_path: Path) -> None:
     run = WordRun(tmp_path)
-    assert identity(run).find_folder() is None
+    assert identity(run).find_run().folder is None
     first = run.start(EchoModel()).folder
-    assert identity(run).find_folder() == first
+    assert identity(run).find_run().folder == first
     newest = run.start(EchoModel(), {"fresh": True}).folder
     assert newest != first
-    assert identity(run).find_folder() == newest
-    assert identity(run, strict=True).find_folder() == newest
-    assert identity(run, polite=True).find_folder() is None
-    assert identity(run, {"fresh": True}).find_folder() is None
+    assert identity(run).find_run().folder == newest
+    assert identity(run, strict=True).find_run().folder == newest
+    assert identity(run, polite=True).find_run().folder is None
+    assert identity(run, {"fresh": True}).find_run().folder is None
 
 
 def test_a_run_that_is_named_continues_instead_of_the_newest(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_a_run_that_is_named_continues_instead_of_the_newest(tmp_path: Path) -> 
     run.start(EchoModel(), {"fresh": True})
     runner = run.runner(EchoModel())
     runner.continue_in(first)
-    assert runner.identity.find_folder() == first
+    assert runner.identity.find_run().folder == first
 
 
 @pytest.mark.parametrize(
@@ -81,4 +81,14 @@ def test_another_shard_of_the_same_run_is_refused(tmp_path: Path, there: str, wa
     run = WordRun(tmp_path)
     run.start(EchoModel(), {"shard": there})
     with pytest.raises(UsageError, match=message):
-        identity(run, {"shard": wanted}).find_folder()
+        identity(run, {"shard": wanted}).find_run()
+
+
+def test_an_output_folder_that_is_taken_names_its_newest_run(tmp_path: Path) -> None:
+    run = WordRun(tmp_path)
+    run.start(EchoModel(), quick=True)
+    newest = run.start(EchoModel(), {"fresh": True}, polite=True).folder
+    runner = run.runner(EchoModel(), words=("three",))
+    runner.suite.exclusive_output = True
+    with pytest.raises(UsageError, match=rf"different settings \(words, polite\): {newest}\."):
+        runner.identity.check_output_is_free(None)

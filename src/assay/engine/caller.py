@@ -83,16 +83,11 @@ class CallLedger:
         find_reply: FindReply | None,
         max_cost: float | None = None,
         *,
-        answered: bool = False,
         redactor: Redactor | None = None,
     ) -> None:
-        """`answered` says that earlier starts of the run have replies, so that its requests are not hopeless.
-
-        `redactor` cleans the messages of failures before anybody prints or raises them. The log does it itself.
-        """
+        """`redactor` cleans the messages of failures before anybody prints or raises them. The log does it itself."""
         self.log = log
         self.redactor = redactor
-        self.answered = answered
         self.notify = notify
         self.find_reply = find_reply
         self.halted: AssayError | None = None
@@ -201,6 +196,8 @@ class Caller:
     ) -> None:
         """`params` are the role's parameters. They override those of each request."""
         self.name, self.model = named_model
+        self.answered = False
+        """Whether earlier starts of the run have replies of the role, so that its requests are not hopeless."""
         self.params = params or {}
         self._prices = prices
         self._pricers: dict[str, Pricer | None] = {}  # by model
@@ -232,10 +229,8 @@ class Caller:
         """Send a request and repeat it after failures that a retry may cure.
 
         Returns the reply, the number of attempts and the seconds of the last attempt. Raises ModelError, or
-        the reason to stop the run. `n` counts equal requests of a case: the seed sent is the run's seed + n.
+        the reason to stop the run. `n` counts equal requests of a try: the seed sent is the run's seed + n.
         Permits go to the lowest `order` first.
-
-        `at` is the number of an endpoint, as `permits` gives it out. Several base URLs have several.
         """
         # The runner has checked the needs that the suite declares. User code may request likelihoods without that.
         if request.continuation is not None and LIKELIHOOD not in self.model.can:
@@ -245,6 +240,7 @@ class Caller:
         tried: frozenset[int] = NONE_TRIED
         while True:
             attempt += 1
+            # The number of an endpoint: several base URLs have several.
             at = self.permits.take(tried)  # without a coroutine, as nearly always
             if at is None:
                 at = await self.permits.acquire(order, tried)
@@ -355,7 +351,7 @@ class Caller:
             raise self.ledger.halt(StopRun(failure.message))
 
     def _halt_if_down(self, error: ModelError, replies_before: int) -> None:
-        """Halt the run if no call of the run was answered during all retries of this call: the endpoint is down."""
+        """Halt the run if no call of this role was answered during all retries of this call: the endpoint is down."""
         message = error.failure.message
         if error.failure.kind == "unreachable" and self._reply_count == replies_before:
             # An error that no retry cures, such as a certificate's, has its own advice.
@@ -369,7 +365,7 @@ class Caller:
 
         Failures that count against the evaluated model, such as refusals, never halt a run.
         """
-        if self._reply_count or self.ledger.answered or failure.kind not in ("rejected", "bad_reply"):
+        if self._reply_count or self.answered or failure.kind not in ("rejected", "bad_reply"):
             self._same_failures = 0
             return
         self._same_failures = self._same_failures + 1 if failure == self._last_failure else 1
@@ -379,14 +375,14 @@ class Caller:
                 StopRun(f"stopped after {MAX_SAME_FAILURES} calls that all failed alike: {failure.message}")
             )
 
-    async def _wait_before_retry(self, error: ModelError, attempt: int) -> None:
+    async def _wait_before_retry(self, error: ModelError, rounds: int) -> None:
         # The random factor spreads calls that failed together, so that they are not repeated all at once. A wait
         # from Retry-After is only lengthened, since the endpoint would refuse an earlier attempt, unless it is longer
         # than --max-wait.
         if error.wait is not None:
             wait = min(error.wait, self._max_wait / 1.1) * random.uniform(1.0, 1.1)  # noqa: S311
         else:
-            longest = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2 ** (attempt - 1), self._max_wait)
+            longest = min(LONGEST_WAIT_SECONDS, FIRST_WAIT_SECONDS * 2 ** (rounds - 1), self._max_wait)
             wait = longest * random.uniform(0.5, 1.0)  # noqa: S311
         self.ledger.count_retry(error.failure, wait)
         await self.ledger.sleep(wait)

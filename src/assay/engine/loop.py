@@ -34,7 +34,7 @@ from assay.language.patterns import reason_to_stop
 from assay.usercode.errors import failure_of, is_failure
 from assay.usercode.user_function import hide_task
 
-# At most this many cases that could not be scored are named. The summary has their count.
+# At most this many failures of scorers are told. The summary has their count.
 _MAX_NOTED = 10
 # When a run stops, cases that are still open after this time are waited for, and people are told so. Calls that fail
 # together, as at a closed port, have ended by then.
@@ -97,7 +97,8 @@ class Loop:
         self._workers: list[asyncio.Task[None]] = []
         self.stopped: BaseException | None = None
         self.unscored = 0
-        """Cases whose scorer failed, for example because the judge was unreachable. The next start scores them."""
+        """Cases of which a scorer failed, for example because the judge was unreachable. The next start scores them."""
+        self._noted = 0
         self._cancelled = False
         self._lost: set[int] = set()  # open cases whose worker was lost
 
@@ -187,12 +188,14 @@ class Loop:
         if solved.end.status != "infra_error":
             if self._setup.checkpoint is not None:
                 await self._setup.checkpoint(solved)
+            is_scored = True
             for scorer in self._scorers:
                 # Code of a scorer may take long. Whoever presses Ctrl-C waits for calls that are paid for, not for
                 # scores: the next start scores this case.
                 if isinstance(self.stopped, KeyboardInterrupt):
-                    return
-                await self._score(scorer, solved)
+                    break
+                is_scored = await self._score(scorer, solved) and is_scored
+            self.unscored += not is_scored
 
     @coroutine
     def _give_way(self) -> Generator[None, None, None]:
@@ -286,9 +289,10 @@ class Loop:
             task.uncancel()
         return True
 
-    async def _score(self, scorer: Scorer, solved: ScorerInput) -> None:
+    async def _score(self, scorer: Scorer, solved: ScorerInput) -> bool:
+        """Return whether the case has the scores of this scorer."""
         if self._journal.index.stages[scorer.id].code(solved.case.index):
-            return
+            return True
         ctx: TryContext | None = None
         started = time.perf_counter()
         try:
@@ -297,32 +301,33 @@ class Loop:
                 ctx = TryContext(solved.case, scorer.call_stage, solved.end.try_, self._run)
                 scores = await scorer.score(solved, ctx)
         except ModelError as error:
-            self._not_scored(solved.case, f"could not be judged: {error}")
-            return
+            self._note(solved.case, f"could not be judged: {error}")
+            return False
         except asyncio.CancelledError:
             if not self._forgive_cancellation():
                 raise
-            self._not_scored(solved.case, f"could not be scored: {CANCELLED}")
-            return
+            self._note(solved.case, f"could not be scored: {CANCELLED}")
+            return False
         except Exception as error:
             if not is_failure(error):
                 raise
             failure = failure_of(error)
             where = f"\n{failure.traceback}" if failure.traceback else ""
-            self._not_scored(solved.case, f"could not be scored: {failure.message}{where}")
-            return
+            self._note(solved.case, f"could not be scored: {failure.message}{where}")
+            return False
         finally:
             if ctx is not None:
                 ctx.close()
-        # Scorers may share a stage of calls. Each has a stage of its own in the journal.
+        # The scores of each scorer end on their own, also where scorers share the log of their calls (`call_stage`).
         seconds = round(time.perf_counter() - started, 6)
         usage, calls, cost = ctx.spent() if ctx is not None else NOTHING_SPENT
         case, try_ = solved.case, solved.end.try_
         head = (case.index, case.key, case.set, case.subject)
         end = End(*head, scorer.id, try_, "ok", [], None, usage, calls, seconds, cost=cost)
         self._journal.end_scoring(end, scores)
+        return True
 
-    def _not_scored(self, case: Case, why: str) -> None:
-        self.unscored += 1
-        if self.unscored <= _MAX_NOTED:
+    def _note(self, case: Case, why: str) -> None:
+        self._noted += 1
+        if self._noted <= _MAX_NOTED:
             self._setup.notice([f"{case.set} {case.label} {why}"])

@@ -87,14 +87,21 @@ class EarlierResult:
         else:
             self._result = None
 
-    def restore(self, spent: dict[str, int], costs: RunCosts) -> None:
-        """Write the result back, if the run still has it. `spent` and `costs` count the calls of this start too."""
+    def restore(self, spent: dict[str, int] | None = None, costs: RunCosts | None = None) -> None:
+        """Write the result back, if the run still has it.
+
+        `spent` and `costs` count the calls of this start too; without them it made none.
+        """
         if self._result is None:
             return
         before, written_ns = self._result
         # A start may have replaced the stored rows, because gold values have changed.
         digests = before.digests | result_digests(self._run)
-        summary = replace(before, spent=spent, digests=digests, scoring_again=False, **costs)
+        summary = replace(before, digests=digests, scoring_again=False)
+        if spent is not None:
+            summary.spent = spent
+        if costs is not None:
+            summary = replace(summary, **costs)
         with suppress(StopRun):  # a full disk
             write_summary(self._run, summary)
             self._keep_time(written_ns)

@@ -112,6 +112,8 @@ class RunInfo(msgspec.Struct, kw_only=True):
     """Which part of the rows this run has. `total` counts its cases only. None for a run of all rows."""
     merged: list[MergedShard] = []
     """The shards whose lines `assay merge` copied into this run, in order."""
+    replaces: str = ""
+    """The run whose replies to equal requests this one takes, because it asks nearly the same: its name or its path."""
 
     @property
     def repeat_command(self) -> list[str]:

@@ -1,4 +1,8 @@
-"""Replies of other runs to equal requests, which are taken instead of asking again: `--reuse`, or similar runs."""
+"""Replies of other runs to equal requests, which are taken instead of asking again.
+
+They are those of the run of `--reuse`, or of the run that this one replaces, because a file of its code has changed or
+`assay rerun --failed` was typed; else those of similar runs.
+"""
 
 from __future__ import annotations
 
@@ -7,8 +11,8 @@ from pathlib import Path
 from assay.core.errors import AssayError
 from assay.journal import folder as folders
 from assay.journal.calls import ReusableCalls
-from assay.journal.folder import HOME
-from assay.runner.identity import RunIdentity, names_of
+from assay.journal.folder import HOME, RunInfo
+from assay.runner.identity import OutdatedRun, RunIdentity, names_of
 from assay.runner.opened import OpenedRun
 from assay.store.runs import find_run
 from assay.usercode.opened_files import CODE_FILES, outdated_files
@@ -18,20 +22,36 @@ _MAX_SIMILAR_RUNS = 4
 
 
 class BorrowedReplies:
-    """The runs whose replies this one takes: that of `--reuse`, or those with the same `reuse_identity`."""
+    """The runs whose replies this one takes."""
 
     def __init__(self, opened: OpenedRun, identity: RunIdentity) -> None:
         self._opened = opened
         self._identity = identity
         spec = opened.spec
         self.runs = [find_run(spec.reuse, other_than=f"-{identity.ask}")] if spec.reuse else []
-        """The runs that were named. Empty: similar ones are looked for."""
+        """The run of `--reuse`, or the replaced one. Empty: similar ones are looked for."""
 
-    def take_replies_of_outdated_run(self) -> None:
-        """If the newest run that asks the same is outdated: tell why this is another run, and take its replies."""
-        if self._identity.outdated is None:
+    @property
+    def replaced(self) -> str:
+        """The replaced run, for run.json: its name if it is a neighbour, else its path. Empty if there is none."""
+        if self._opened.spec.reuse or not self.runs:
+            return ""
+        (run,) = self.runs
+        return run.name if run.parent.resolve() == self._identity.home.resolve() else str(run.resolve())
+
+    def continue_run(self, info: RunInfo) -> None:
+        """Take the replies that the first start of a run has taken: that start may have been stopped."""
+        if not info.replaces or self.runs:
             return
-        run, changed = self._identity.outdated
+        run = self._identity.home / info.replaces
+        if folders.is_run_folder(run):
+            self.runs = [run]
+        else:
+            self._opened.notice([f"{run} is gone. Its replies, which this run took, are requested again"])
+
+    def take_replies_of_outdated_run(self, outdated: OutdatedRun) -> None:
+        """Tell why this is another run than the newest one that asks the same, and take the replies of that."""
+        run, changed = outdated
         reason = (
             f"{names_of(changed)}, which the code of the run reads, changed since {run.name}, so this is another run"
         )
@@ -43,8 +63,7 @@ class BorrowedReplies:
     def calls(self, own: Path) -> list[ReusableCalls]:
         """Return the calls of the runs whose replies to equal requests are taken. `own` is this run's folder.
 
-        Those are the run of `--reuse`, and runs that share the `reuse_identity` of the suite. Replies that may be
-        outdated are left out.
+        Replies that may be outdated are left out.
         """
         runs = self.runs or self._similar_runs(own)
         usable: list[ReusableCalls] = []

@@ -32,7 +32,7 @@ class StartCounts(Struct):
     spent: dict[str, int] = field(default_factory=dict)
     """Calls and tokens of this start, as `CallLedger.counts` returns them."""
     unscored: int = 0
-    """Cases whose scorer failed, for example because a judge did not answer."""
+    """Cases of which a scorer failed, for example because a judge did not answer."""
     ran_on: str = ""
     """Where the cases ran if not in this process, such as `4 workers of Ray`; else where earlier ones did."""
 
@@ -71,7 +71,7 @@ class Finish:
         self._earlier.begin_files()
         try:
             outcome = self._write_files(results, seconds)
-        except InputError:
+        except AssayError:
             self._earlier.restore(journal.spent(), journal.costs())
             raise
         except OSError as error:

@@ -1,7 +1,7 @@
 """Which run this is: the fingerprints of a suite with its models, and the folder of the run that continues.
 
     identity = RunIdentity(opened)
-    identity.find_folder()          # the newest run with the same `ask` fingerprint, or None
+    identity.find_run().folder          # of the newest run with the same `ask` fingerprint, or None
 
 Everything that can change a reply is in `ask`: another `ask` is another run. Everything that can change a score is in
 `score`: the same replies are scored again.
@@ -41,6 +41,14 @@ class OutdatedRun(NamedTuple):
     changed: list[str]
 
 
+class FoundRun(NamedTuple):
+    """The folder of the run that continues; None if a new one begins."""
+
+    folder: Path | None
+    outdated: OutdatedRun | None = None
+    """The newest run that asks the same, if files that its code read have changed since."""
+
+
 class RunIdentity:
     """The fingerprints of a run, and its folder. With `folder`, it is the run in that folder, whatever it asked."""
 
@@ -59,8 +67,6 @@ class RunIdentity:
         self.home = folder.parent if folder else Path(self.spec.output_dir) / HOME
         self.continued: Path | None = None
         """The run to continue, instead of the newest one that asks the same."""
-        self.outdated: OutdatedRun | None = None
-        """The newest run that asks the same, if files that its code read have changed since. Set by `find_folder`."""
 
     def _ask_parts(self) -> dict[str, Any]:
         """Return everything that can change a reply. A run with other parts is another run."""
@@ -88,25 +94,24 @@ class RunIdentity:
         options = values_marked(self.spec, "score")
         return {"options": options, "models": judges, "plan": self.suite.score_identity()}
 
-    def find_folder(self) -> Path | None:
-        """Return the folder of the run to continue, or None.
+    def find_run(self) -> FoundRun:
+        """Return the run to continue.
 
         It is the newest one with the same `ask` fingerprint whose code would read the same files.
         """
         if self.folder is not None:
-            return self.folder
+            return FoundRun(self.folder)
         self._refuse_other_shards()
         if self.continued is not None:
-            return self.continued
-        if self.spec.fresh:
-            return None
-        self.outdated = None
-        for run in reversed(folders.runs_of_suite(self.home, self.spec.suite, self.ask)):
-            changed = outdated_files(run / CODE_FILES)
-            if not changed:
-                return run
-            self.outdated = self.outdated or OutdatedRun(run, changed)
-        return None
+            return FoundRun(self.continued)
+        outdated: OutdatedRun | None = None
+        if not self.spec.fresh:
+            for run in reversed(folders.runs_of_suite(self.home, self.spec.suite, self.ask)):
+                changed = outdated_files(run / CODE_FILES)
+                if not changed:
+                    return FoundRun(run)
+                outdated = outdated or OutdatedRun(run, changed)
+        return FoundRun(None, outdated)
 
     def _refuse_other_shards(self) -> None:
         """Raise UsageError if the output folder has another shard of this run, or a shard and this is the whole run.
@@ -136,7 +141,7 @@ class RunIdentity:
                 f"another --output-dir, such as {output}/shard-{self.shard.number}"
             )
 
-    def check_output_is_free(self) -> None:
+    def check_output_is_free(self, outdated: OutdatedRun | None) -> None:
         """Raise UsageError if the output folder has result files of another run, and their names are fixed.
 
         The new run would overwrite them, and the other run's replies were paid for.
@@ -146,16 +151,17 @@ class RunIdentity:
         others = folders.runs_of_suite(self.home, self.spec.suite)
         if not others:
             return
+        newest = others[-1]
         now = msgspec.to_builtins(self.ask_parts, str_keys=True)
         options = [
             place.removeprefix("options.")
-            for place in differences(folders.read_info(others[0]).parts["ask"], now)
+            for place in differences(folders.read_info(newest).parts["ask"], now)
             if place.startswith("options.")
         ]
         changed_options = ", ".join(options) or "data, prompts or code"
-        changed = names_of(self.outdated.changed) if self.outdated else changed_options
+        changed = names_of(outdated.changed) if outdated else changed_options
         raise UsageError(
-            f"{self.spec.output_dir} already has a run with different settings ({changed}): {others[0]}. "
+            f"{self.spec.output_dir} already has a run with different settings ({changed}): {newest}. "
             "Repeat its command to continue it, choose another --output-dir, or pass --fresh."
         )
 

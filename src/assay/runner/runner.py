@@ -25,7 +25,7 @@ import assay
 from assay.core.errors import DamagedRun, ExecutorRefused, ModelRefused, StartInterrupted, StopRun
 from assay.core.events import Notify
 from assay.core.protocols import Model
-from assay.core.suite import Suite
+from assay.core.suite import Rows, Suite
 from assay.engine.cases import Cases
 from assay.journal import folder as folders
 from assay.journal.earlier import is_kept
@@ -34,7 +34,7 @@ from assay.journal.integrity import is_damaged
 from assay.journal.lines import forget_sidecars
 from assay.language.patterns import forget_stops
 from assay.runner.borrowed_replies import BorrowedReplies
-from assay.runner.identity import RunIdentity
+from assay.runner.identity import OutdatedRun, RunIdentity
 from assay.runner.opened import OpenedRun
 from assay.runner.results import Run
 from assay.runner.start import Start
@@ -80,7 +80,7 @@ class Runner:
 
     def show_finished(self) -> Run | None:
         """Return the run if nothing is left to request, score or write, else None. Brings its copies up to date."""
-        path = self.identity.find_folder()
+        path = self.identity.find_run().folder
         summary = folders.usable_summary(path) if path else None
         if path is None or summary is None or summary.state != "finished" or summary.score != self.identity.score:
             return None
@@ -177,46 +177,55 @@ class Runner:
     def _take_folder(self) -> tuple[RunFolder, RunInfo, Cases]:
         """Return the run's folder, locked, with its cases. Reads the data first: bad data creates no folder."""
         identity = self.identity
-        path = identity.find_folder()
-        facts = None
+        path = identity.find_run().folder
         if path is not None:
             info = folders.read_info(path)
             folders.check_owner(path, info, "" if identity.folder else identity.ask)
-            facts = info.facts
-        rows = self.suite.rows(facts)
-        cases = Cases(self.suite, rows, identity.shard)
-        with folders.selection_lock(identity.home):
-            # Another process may have created the run while this one read the data.
-            path = path or identity.find_folder()
-            if path is not None:
+            cases = Cases(self.suite, self.suite.rows(info.facts), identity.shard)
+            self._borrowed.continue_run(info)
+            with folders.selection_lock(identity.home):
                 folder = RunFolder(path, is_new=False)
                 return folder, folder.info(), cases
-            identity.check_output_is_free()
-            self._borrowed.take_replies_of_outdated_run()
-            info = RunInfo(
-                suite=self.spec.suite,
-                ask=identity.ask,
-                started=time.time(),
-                version=assay.__version__,
-                total=cases.total,
-                command=self._command(),
-                spec=msgspec.to_builtins(self.spec),
-                parts=msgspec.to_builtins(
-                    {
-                        "ask": identity.ask_parts,
-                        "reuse": identity.reuse_identity,
-                        "judges": identity.score_parts["models"],
-                    },
-                    str_keys=True,
-                ),
-                facts=rows.facts,
-                score_parts=self.suite.parts,
-                shard=identity.shard,
-            )
-            # The identity of a function contains the values of its module, which may have read a secret. Flags that
-            # assay ignores may have one, too.
-            info = self._opened.redactor.redacted(info)
-            return folders.create_run(identity.home, info), info, cases
+        rows = self.suite.rows(None)
+        cases = Cases(self.suite, rows, identity.shard)
+        with folders.selection_lock(identity.home):
+            found = identity.find_run()
+            if found.folder is None:
+                info = self._new_info(rows, cases, found.outdated)
+                return folders.create_run(identity.home, info), info, cases
+        # Another process has created the run while this one read the data.
+        return self._take_folder()
+
+    def _new_info(self, rows: Rows[Any], cases: Cases, outdated: OutdatedRun | None) -> RunInfo:
+        """Return what run.json of a new run has."""
+        identity = self.identity
+        identity.check_output_is_free(outdated)
+        if outdated is not None:
+            self._borrowed.take_replies_of_outdated_run(outdated)
+        info = RunInfo(
+            suite=self.spec.suite,
+            ask=identity.ask,
+            started=time.time(),
+            version=assay.__version__,
+            total=cases.total,
+            command=self._command(),
+            spec=msgspec.to_builtins(self.spec),
+            parts=msgspec.to_builtins(
+                {
+                    "ask": identity.ask_parts,
+                    "reuse": identity.reuse_identity,
+                    "judges": identity.score_parts["models"],
+                },
+                str_keys=True,
+            ),
+            facts=rows.facts,
+            score_parts=self.suite.parts,
+            shard=identity.shard,
+            replaces=self._borrowed.replaced,
+        )
+        # The identity of a function contains the values of its module, which may have read a secret. Flags that
+        # assay ignores may have one, too.
+        return self._opened.redactor.redacted(info)
 
     def _command(self) -> list[str]:
         """Return the command line for run.json."""

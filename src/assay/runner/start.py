@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from contextlib import chdir, nullcontext
+from contextlib import chdir, closing, nullcontext
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,7 +90,7 @@ class Start:
 
         Raises the error that stopped the run early, unless it is one after which the same command continues.
         """
-        opened, folder, info, cases = self._opened, self._folder, self._info, self._cases
+        opened, folder, info = self._opened, self._folder, self._info
         started = time.perf_counter()
         earlier = EarlierResult(folder.path)
         problems = [] if folder.is_new else file_problems(folder.path, earlier.summary)
@@ -98,29 +98,45 @@ class Start:
         if earlier.summary is not None:
             self._counts.ran_on = earlier.summary.ran_on
             started -= earlier.summary.seconds  # the time of a run is that of all its starts
-        earlier.begin(
-            self._identity.score, asks_nothing=self._asks_nothing(earlier.summary), has_all_lines=not problems
-        )
-        reserve = DiskReserve(folder.path, Path(opened.spec.output_dir))
-        opened.suite.prepare(RunFacts(info.started, 0.0, folder.path))
-        opened.redactor.redact_file(folder.path / folders.ROWS)
-        scorers = [scorer.id for scorer in opened.suite.scorers]
-        journal = Journal(folder.path, scorers, opened.secrets, info.id, lost_lines=bool(problems), reserve=reserve)
-        finish = Finish(opened, self._identity, folder, info, cases, journal, self._counts, earlier)
-        try:
-            opened.notice(repair_notices(journal.repairs))
-            if journal.repairs:
-                earlier.lose_lines()
-            if not folder.is_new:
-                opened.suite.resume(cases.results(journal.reader, scorers))
-            stopped = await self._watch_files_of_code(journal)
-            if isinstance(stopped, ModelRefused) and not journal.empty:
-                folder.is_new = False  # another model of the run has answered
-            seconds = time.perf_counter() - started
-            return finish.complete(seconds) if stopped is None else finish.stop(seconds, stopped)
-        finally:
-            journal.close()
-            reserve.close()
+        with closing(DiskReserve(folder.path, Path(opened.spec.output_dir))) as reserve:
+            earlier.begin(
+                self._identity.score, asks_nothing=self._asks_nothing(earlier.summary), has_all_lines=not problems
+            )
+            try:
+                opened.suite.prepare(RunFacts(info.started, 0.0, folder.path))
+                opened.redactor.redact_file(folder.path / folders.ROWS)
+                journal = Journal(
+                    folder.path,
+                    [scorer.id for scorer in opened.suite.scorers],
+                    opened.secrets,
+                    info.id,
+                    lost_lines=bool(problems),
+                    reserve=reserve,
+                )
+            except BaseException:
+                # Such as a full disk. Nothing was asked or scored, so the run keeps the result that it had.
+                earlier.restore()
+                raise
+            with closing(journal):
+                return await self._run_cases(journal, earlier, started)
+
+    async def _run_cases(self, journal: Journal, earlier: EarlierResult, started: float) -> Run:
+        """Run and score the unfinished cases, and write the results.
+
+        `started` is when the run would have begun if all of its starts had followed one another at once.
+        """
+        opened, folder, cases = self._opened, self._folder, self._cases
+        finish = Finish(opened, self._identity, folder, self._info, cases, journal, self._counts, earlier)
+        opened.notice(repair_notices(journal.repairs))
+        if journal.repairs:
+            earlier.lose_lines()
+        if not folder.is_new:
+            opened.suite.resume(cases.results(journal.reader, [scorer.id for scorer in opened.suite.scorers]))
+        stopped = await self._run_cases_watched(journal)
+        if isinstance(stopped, ModelRefused) and not journal.empty:
+            folder.is_new = False  # another model of the run has answered
+        seconds = time.perf_counter() - started
+        return finish.complete(seconds) if stopped is None else finish.stop(seconds, stopped)
 
     def _asks_nothing(self, before: Summary | None) -> bool:
         """Return whether this start asks for no answer: all were there, or `assay rescore` takes those that are."""
@@ -128,7 +144,7 @@ class Start:
             return False
         return not self._opened.asks or (before.state == "finished" and not self._opened.spec.retry_failed)
 
-    async def _watch_files_of_code(self, journal: Journal) -> BaseException | None:
+    async def _run_cases_watched(self, journal: Journal) -> BaseException | None:
         """Run every unfinished case, and note the files that user code opens. Returns the error that stopped the run.
 
         User code may change the working folder, and may try to end the process: neither lasts.
@@ -139,13 +155,13 @@ class Start:
         if code_files.damaged:
             self._opened.notice([_DAMAGED_FILES])
         with chdir("."), refuse_exits(), code_files:
-            stopped = await self._loop(journal)
+            stopped = await self._run_cases_within_budget(journal)
         if code_files.too_many:
             self._opened.notice([_TOO_MANY_FILES])
         return stopped
 
-    async def _loop(self, journal: Journal) -> BaseException | None:
-        """Run every unfinished case. Returns the error that stopped the run early, or None."""
+    async def _run_cases_within_budget(self, journal: Journal) -> BaseException | None:
+        """Run every unfinished case, with a ledger of the calls. Returns the error that stopped the run early."""
         spec, suite = self._opened.spec, self._opened.suite
         reusable = self._borrowed.calls(journal.folder)
         open_logs = [*reusable]
@@ -156,7 +172,6 @@ class Start:
             spec.max_calls,
             partial(find_reusable, reusable) if reusable else None,
             spec.max_cost,
-            answered=before.calls > before.failed,
             redactor=self._opened.redactor,
         )
         if self._identity.reuse_identity is not None and len(suite.subjects()) > 1:
@@ -171,7 +186,7 @@ class Start:
             try:
                 executor = await self._open_executor(journal, ledger)
                 try:
-                    await self._run_cases(journal, ledger, executor)
+                    await self._run_loop(journal, ledger, executor)
                 finally:
                     if executor is not None:
                         stop.begin(executor)
@@ -213,12 +228,7 @@ class Start:
         journal.keep_open_calls()
         return executor
 
-    async def _run_cases(
-        self,
-        journal: Journal,
-        ledger: CallLedger,
-        executor: RayExecutor | None,
-    ) -> None:
+    async def _run_loop(self, journal: Journal, ledger: CallLedger, executor: RayExecutor | None) -> None:
         """Run every unfinished case, here or where `executor` places it. Raises the error that stopped the run."""
         spec, suite, cases = self._opened.spec, self._opened.suite, self._cases
         models = executor.models if executor else self._opened.models
@@ -240,6 +250,12 @@ class Start:
             )
             for name, named in named_models.items()
         }
+        replies = journal.index.spent
+        for name, caller in callers.items():
+            is_judge = suite.roles[name].mark == "score"
+            caller.answered = (
+                replies.judge_replies > 0 if is_judge else replies.calls > replies.failed + replies.judge_replies
+            )
         # The cases wait for the permits of the first role: the model that answers. A judge's wait would only keep
         # answers from being asked.
         main_permits = next(iter(permits.values()), Permits(spec.concurrency))

@@ -9,11 +9,12 @@ from assay.core.protocols import ScorerInput
 from assay.core.suite import pages_of
 from assay.core.suite_pages import StoredCase
 from assay.core.types import ASK, Case, End, Failure
+from assay.scoring.metrics import find_metric
 from assay.suites.task.config import GENERATE, ROLLING
 from assay.suites.task.filters import FilterChain
 from assay.suites.task.metrics import TaskMetric
 from assay.suites.task.requests import TaskGold
-from assay.suites.task.scorer import TaskScorer, TaskScoring
+from assay.suites.task.scorer import TaskScorer, TaskScoring, measure_answer
 from assay.suites.task.suite import TaskSuite
 
 
@@ -39,3 +40,12 @@ def test_a_document_without_an_answer_has_its_target_once_for_each_filter(output
         AnswerPair(name=chain.name, expected=expected, found=None) for chain in chains if expected
     ]
     assert pages_of(TaskSuite).sections(stored)[0].text == ("no answer\nexpected 4" if expected else "no answer")
+
+
+@pytest.mark.parametrize("higher_is_better", [True, False, None])
+def test_the_best_match_of_several_targets_counts(*, higher_is_better: bool | None) -> None:
+    """The smallest error rate is the best one."""
+    measure = find_metric("wer").build()
+    errors = TaskMetric("wer", measure, "mean", higher_is_better=higher_is_better)
+    best = 0.0 if higher_is_better is False else 1.0
+    assert measure_answer(errors, ["the cat", "a dog ran"], "the cat") == best

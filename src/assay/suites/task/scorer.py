@@ -232,7 +232,8 @@ def measure_answer(metric: TaskMetric, target: Any, answer: Any) -> Any:
         return None
     if isinstance(target, list):
         if metric.aggregation in OF_NUMBERS:
-            return max([float(metric.measure(reference, answer)) for reference in target], default=0.0)
+            best = min if metric.higher_is_better is False else max
+            return best([float(metric.measure(reference, answer)) for reference in target], default=0.0)
         # Metrics of the whole corpus (such as bleu) need one pair, so the target that the answer equals is used.
         if answer in target:
             return metric.measure(answer, answer)
