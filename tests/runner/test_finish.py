@@ -15,7 +15,7 @@ from assay.core.report import Entry, Report
 from assay.core.suite import CaseContent, Outcome, Results, Row, RunFacts
 from assay.core.types import Failure, Response
 from assay.journal.folder import HOME, read_summary
-from assay.usercode.user_files import PACKAGE
+from assay.usercode.ownership import PACKAGE
 
 from support.engine_run import EchoModel
 from support.word_run import RESULT_FILE, WordRun, WordSuite

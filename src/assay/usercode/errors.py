@@ -23,7 +23,7 @@ from assay.core.errors import CaseFailed, ModelError, ModelRefused, StopRun, Usa
 from assay.core.types import Failure
 from assay.files.excerpt import cut_end, cut_start
 from assay.language.patterns import SlowPattern
-from assay.usercode.user_files import is_users_file
+from assay.usercode.ownership import is_users_file
 from assay.usercode.watchdog import Blocked
 
 Kind = Literal["exception", "exit", "interrupt", "timeout", "bad_result"]

@@ -52,7 +52,8 @@ from uuid import UUID
 import msgspec
 
 from assay.core.hashing import fingerprint
-from assay.usercode.ownership import files_of, is_users_class, is_users_module, is_users_value
+from assay.usercode.code_hash import module_hashes
+from assay.usercode.ownership import is_users_class, is_users_file, is_users_module, is_users_value
 from assay.usercode.source import (
     assignments,
     class_definitions,
@@ -63,7 +64,6 @@ from assay.usercode.source import (
     names_used,
     source_of,
 )
-from assay.usercode.user_files import is_users_file
 
 # Longer parts are stored as a hash, so that run.json stays readable.
 _MAX_PART = 2_000
@@ -275,7 +275,7 @@ class _Collector:
         """Describe a module by its name; if the user wrote it, also by the content of its files."""
         if not is_users_module(module):
             return f"module {module.__name__}"
-        return {"module": module.__name__, "files": files_of(module.__name__)}
+        return {"module": module.__name__, "files": module_hashes(module.__name__)}
 
     def _definition(self, value: types.FunctionType | type, name: str) -> Any:
         """Describe a function or class. If the user wrote it, it becomes a part; otherwise only its name counts."""
@@ -455,7 +455,7 @@ class _Collector:
             module_name = ".".join([*package[: len(package) - level + 1], *filter(None, [module_name])])
         files: dict[str, str] = {}
         for each in (module_name, *(f"{module_name}.{name}" for name in names)):
-            files |= files_of(each)
+            files |= module_hashes(each)
         return {f"import {module_name}": files} if files else {}
 
 

@@ -31,7 +31,7 @@ import msgspec
 from assay.core.hashing import file_sha256
 from assay.files.plain_files import open_plain, read_plain
 from assay.files.write import sync_data
-from assay.usercode.user_files import PACKAGE, installed_folders, is_users_file
+from assay.usercode.ownership import PACKAGE, installed_folders, is_users_file
 
 CODE_FILES = "code_files.jsonl"
 """The name of the list in a run folder."""

@@ -1,22 +1,42 @@
-"""Which Python code the user wrote: not assay, not the standard library, not an installed package.
+"""What the user wrote: files, modules, classes and values that are not of assay, Python or an installed package.
 
-Code of the user may change between two runs, so its content is part of a function's identity. Installed packages are
-taken to stay as they are.
+Code of the user may change between two runs, so its content is part of a run's identity. Installed packages are taken
+to stay as they are.
 """
 
 from __future__ import annotations
 
-import ast
 import builtins
-import importlib.util
+import os
 import sys
 import types
+from functools import cache
 from pathlib import Path
 from typing import Any
 
-from assay.core.hashing import file_sha256
-from assay.usercode.source import parse_source
-from assay.usercode.user_files import is_users_file
+PACKAGE = str(Path(__file__).parents[1]) + os.sep
+"""The folder of assay, with a separator at its end."""
+
+
+@cache
+def installed_folders() -> tuple[str, ...]:
+    """Return the folders of assay, of Python and of installed packages, with a separator at their ends."""
+    import sysconfig  # here, because a run without user code does not need it
+
+    paths = sysconfig.get_paths()
+    found = {paths[key] + os.sep for key in ("stdlib", "platstdlib", "purelib", "platlib") if paths.get(key)}
+    return tuple(found | {str(Path(os.__file__).parent) + os.sep, PACKAGE})
+
+
+def is_users_file(file: str) -> bool:
+    """Return False for files of assay, of the standard library and of installed packages, True for all others.
+
+    Notebook cells and code passed to `exec` have no file; they count as written by the user.
+    """
+    if file.startswith("<frozen"):
+        return False
+    path = file if file.startswith("<") else str(Path(file).absolute())
+    return not path.startswith(installed_folders()) and f"{os.sep}site-packages{os.sep}" not in path
 
 
 def is_users_module(module: types.ModuleType) -> bool:
@@ -49,46 +69,3 @@ def is_users_value(value: Any) -> bool:
     if isinstance(value, types.FunctionType):
         return is_users_file(value.__code__.co_filename)
     return is_users_class(value if isinstance(value, type) else type(value))
-
-
-def files_of(module_name: str) -> dict[str, str]:
-    """Return the hashes of the user's files that are read when a module is imported, by the name of their module."""
-    hashes: dict[str, str] = {}
-    names = [module_name]
-    while names:
-        name = names.pop()
-        if name in hashes or (path := _file_of(name)) is None:
-            continue
-        hashes[name] = file_sha256(path)
-        tree = parse_source(path.read_bytes())
-        parents = name.split(".")
-        names += [".".join(parents[:length]) for length in range(1, len(parents))]
-        # A relative import starts at the package of the module. For __init__.py the module is the package.
-        package = parents if path.stem == "__init__" else parents[:-1]
-        for node in ast.walk(tree) if tree else ():
-            if isinstance(node, ast.Import):
-                names += [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom):
-                base = [*package[: len(package) - node.level + 1]] if node.level else []
-                source = ".".join([*base, *filter(None, [node.module])])
-                names += [source, *(f"{source}.{alias.name}" for alias in node.names)]
-    return hashes
-
-
-def _file_of(module_name: str) -> Path | None:
-    """Return the file of a user's module, loaded or not. Returns None for any other module."""
-    module = sys.modules.get(module_name)
-    if module is not None:
-        file = getattr(module, "__file__", None)
-    elif module_name.partition(".")[0] in sys.stdlib_module_names:
-        return None
-    else:
-        try:
-            spec = importlib.util.find_spec(module_name)
-        except Exception:  # noqa: BLE001 - finding a.b imports a, which may raise anything
-            return None
-        file = spec.origin if spec is not None else None
-    if not file or not is_users_file(file):
-        return None
-    path = Path(file)
-    return path if path.suffix == ".py" and path.is_file() else None
