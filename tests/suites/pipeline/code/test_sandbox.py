@@ -137,7 +137,8 @@ BEYOND = [
 @pytest.mark.parametrize(("source", "kind"), BEYOND, ids=range(len(BEYOND)))
 def test_time_memory_prints_and_depth_are_bounded(source: str, kind: str, capfd: pytest.CaptureFixture[str]) -> None:
     """Code beyond a limit is stopped, and its output does not reach the screen."""
-    assert problem(source).kind == kind
+    # On a busy machine, code that is to reach another limit must not reach that of time first.
+    assert problem(source, timeout=0.5 if kind == "timeout" else 30.0).kind == kind
     assert "x" * 100 not in capfd.readouterr().out
 
 
