@@ -38,7 +38,7 @@ def result(source: str, argument: Any) -> Any:
     return with_sandbox(lambda sandbox: sandbox.run(Code(source, NAME), argument, 5))
 
 
-def problem(source: str, argument: Any = None, timeout: float = 0.5, **options: Any) -> CodeError:
+def problem(source: str, argument: Any = None, timeout: float = 30.0, **options: Any) -> CodeError:
     """Return the error of the code. The same sandbox must run good code afterwards."""
 
     async def use(sandbox: Sandbox) -> CodeError:
