@@ -15,7 +15,7 @@ import os
 import shutil
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +31,7 @@ from assay.journal.lines import (
     NO_LINE,
     DamagedLine,
     JournalFile,
+    UnchangedLine,
     read_blocks,
     run_id,
     seed,
@@ -40,8 +41,10 @@ from assay.journal.lines import (
 DAMAGED = "damaged"
 """Folder in the run folder that keeps damaged journal files."""
 
-# Lines of a rewritten file that are written at once.
-LINES_PER_WRITE = 1000
+# Lines of a new file that are written at once.
+_LINES_PER_WRITE = 1000
+# A line that commits other lines has this text. Others may have it in their data, which costs a decoding.
+_COMMITS = b'"lines"'
 
 
 class Repair(NamedTuple):
@@ -136,23 +139,21 @@ def _rewrite(path: Path, run: str, lines: _UnchangedLines) -> Path:
     shutil.rmtree(work, ignore_errors=True)  # an earlier repair was killed
     work.mkdir()
     target = JournalFile(work / path.name, run=run)
-    start = seed(run, path.stem)
-    new_places = array("q")
-    with open_plain_file(path) as file:
-        for offset in lines.offsets:
-            file.seek(offset)
-            line = unchanged_line(file.readline().rstrip(b"\n"), start)
-            content = with_new_places(line.content, lines.places, new_places) if line else None
-            # -1: one of the lines that it commits is lost.
-            new_places.append(-1 if content is None else target.add_encoded(content))
-            if len(new_places) % LINES_PER_WRITE == 0:
-                target.write()
-    target.write()
+    copy_lines(_read_again(path, seed(run, path.stem), lines.offsets), target)
     target.close()
     kept = _keep(path)
     (work / path.name).replace(path)
     work.rmdir()
     return kept
+
+
+def _read_again(path: Path, start: int, offsets: Iterable[int]) -> Iterator[UnchangedLine]:
+    with open_plain_file(path) as file:
+        for offset in offsets:
+            file.seek(offset)
+            line = unchanged_line(file.readline().rstrip(b"\n"), start)
+            if line is not None:
+                yield line
 
 
 def _keep(path: Path) -> Path:
@@ -169,6 +170,60 @@ def _keep(path: Path) -> Path:
     return kept
 
 
+# The whole lines: a forged field that only some reader needs is damage too.
+LINE_DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
+    CALLS: msgspec.json.Decoder(Call),
+    RECORDS: msgspec.json.Decoder(Record | End),
+    SCORES: msgspec.json.Decoder(Score | End),
+}
+
+
+def copy_lines(lines: Iterable[UnchangedLine], target: JournalFile) -> list[int]:
+    """Append lines of a journal file, which come in the order of their places, to another one.
+
+    A line that commits others gets the new places of those. It is left out if one of them is not in the target.
+    Returns the places of the lines that were left out.
+    """
+    places, new_places = array("q"), array("q")
+    left_out: list[int] = []
+    for number, line in enumerate(lines, 1):
+        content: bytes | None = line.content
+        if _COMMITS in line.content and target.name != CALLS:
+            content = _with_new_places(line.content, places, new_places)
+        if content is None:
+            left_out.append(line.place)
+        else:
+            places.append(line.place)
+            new_places.append(target.add_encoded(content))
+        if number % _LINES_PER_WRITE == 0:
+            target.write()
+    target.write()
+    return left_out
+
+
+def _with_new_places(content: bytes, places: array[int], new_places: array[int]) -> bytes | None:
+    """Return the line with the new places of the lines that it commits; None if one of them has none."""
+    try:
+        commit = _decode_commit(content)
+    except NO_LINE:
+        return None
+    old = commit.lines if commit.end is None else commit.end.lines
+    if not old:
+        return content
+    new = []
+    for place in old:
+        number = bisect_left(places, place)
+        # A commit follows its lines, so their new places are known.
+        if number == len(places) or places[number] != place:
+            return None
+        new.append(new_places[number])
+    line = _decode_line(content)
+    if isinstance(line, End):
+        return msgspec.json.encode(replace(line, lines=new))
+    assert line.end is not None
+    return msgspec.json.encode(replace(line, end=replace(line.end, lines=new)))
+
+
 class _EndPlaces(msgspec.Struct):
     lines: list[Offset] = []
 
@@ -182,35 +237,6 @@ class _LineWithPlaces(msgspec.Struct):
 
 _decode_commit = msgspec.json.Decoder(_LineWithPlaces).decode
 _decode_line = msgspec.json.Decoder(Record | Score | End).decode
-# The whole lines: a forged field that only some reader needs is damage too.
-LINE_DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
-    CALLS: msgspec.json.Decoder(Call),
-    RECORDS: msgspec.json.Decoder(Record | End),
-    SCORES: msgspec.json.Decoder(Score | End),
-}
-
-
-def with_new_places(content: bytes, places: array[int], new_places: array[int]) -> bytes | None:
-    """Return the line with the new offsets of the lines that it commits; None if one of them is lost."""
-    try:
-        commit = _decode_commit(content)
-    except NO_LINE:
-        return None
-    old = commit.lines if commit.end is None else commit.end.lines
-    if not old:
-        return content
-    new = []
-    for place in old:
-        number = bisect_left(places, place)
-        # A commit follows its lines, so their new places are known.
-        if number >= len(new_places) or places[number] != place or new_places[number] < 0:
-            return None
-        new.append(new_places[number])
-    line = _decode_line(content)
-    if isinstance(line, End):
-        return msgspec.json.encode(replace(line, lines=new))
-    assert line.end is not None
-    return msgspec.json.encode(replace(line, end=replace(line.end, lines=new)))
 
 
 class _TryFields(msgspec.Struct):
