@@ -15,9 +15,9 @@ from assay.core.errors import DamagedRun
 from assay.core.types import ASK, Call, End, Failure, Record, Request, Response, Score, Usage
 from assay.journal import lines
 from assay.journal.earlier_result import EarlierResult
-from assay.journal.folder import read_summary
 from assay.journal.integrity import file_problems
 from assay.journal.journal import Journal
+from assay.journal.run_files import read_summary
 from assay.store.cases import RunCases
 
 from support.runs import run_of

@@ -27,8 +27,8 @@ import msgspec
 from assay.core.types import ASK, CaseIndex, Offset, ScoreStatus, Status, TryNumber, Usage
 from assay.files.plain_files import plain_size
 from assay.journal import sidecar
-from assay.journal.folder import MAX_HEADER
 from assay.journal.index import ASK_CALL, OK, RECORDS, SCORES, IndexHead, RunIndex
+from assay.journal.run_files import MAX_HEADER
 from assay.journal.sidecar import Fill, map_column, release_pages
 
 if TYPE_CHECKING:

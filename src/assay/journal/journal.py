@@ -22,7 +22,6 @@ from assay.files.plain_files import is_plain
 from assay.files.redact import Redactor
 from assay.journal.calls import CallReader, SharedReplies
 from assay.journal.disk_reserve import DiskReserve
-from assay.journal.folder import FILES, RunCosts
 from assay.journal.index import (
     ASK_CALL,
     CALLS,
@@ -37,6 +36,7 @@ from assay.journal.index import (
 from assay.journal.lines import JournalFile, SyncThread, run_id
 from assay.journal.reader import RunReader
 from assay.journal.repair import Repair, reopen_cases, repair
+from assay.journal.run_files import FILES, RunCosts
 from assay.journal.sidecar import MIN_LINES
 
 # Characters of a failure's message in summary.json. The end of the case has all of it.

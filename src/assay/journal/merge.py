@@ -20,9 +20,10 @@ import msgspec
 from assay.core.errors import DamagedRun, Problem, cannot_write
 from assay.files import write
 from assay.files.plain_files import is_plain
-from assay.journal.folder import FILES, ROWS, RunInfo, free_start, run_name, write_info
+from assay.journal.folder import free_start, run_name
 from assay.journal.lines import JournalFile, UnchangedLine, advice, line_content, read_lines
 from assay.journal.repair import copy_lines
+from assay.journal.run_files import FILES, ROWS, RunInfo, write_info
 from assay.usercode.opened_files import CODE_FILES, CodeFile, CodeFiles
 
 # The folder in which a merged run is made.

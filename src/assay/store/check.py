@@ -20,16 +20,7 @@ from assay.core.types import ASK, Commit, End, Score
 from assay.files.plain_files import PUBLISHED, is_plain
 from assay.files.write import path_from_here
 from assay.journal import sidecar
-from assay.journal.folder import (
-    ROWS,
-    RunInfo,
-    Summary,
-    check_owner,
-    is_overwritten,
-    read_info,
-    read_summary,
-    unplain_problems,
-)
+from assay.journal.folder import is_overwritten, unplain_problems
 from assay.journal.index import CALLS, CODES, RECORDS, SCORES
 from assay.journal.integrity import FINAL_STATES, file_problems, published_problem
 from assay.journal.lines import (
@@ -40,6 +31,7 @@ from assay.journal.lines import (
     read_blocks,
 )
 from assay.journal.repair import DAMAGED, LINE_DECODERS
+from assay.journal.run_files import ROWS, RunInfo, Summary, check_owner, read_info, read_summary
 from assay.store.runs import find_run, run_folders, started_in
 
 # Problems of one kind in one file that are listed. A missing line displaces all lines after it.
