@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import asdict
 
 from assay.core.types import ASK, CaseIndex, Offset, ScoreStatus, Status, TryNumber, Usage
 from assay.files.plain_files import plain_size
@@ -169,34 +170,52 @@ class RunColumns(RunIndex):
 
     sidecar_name = "columns.bin"
     head_type = ColumnsHead
+    ARRAYS = RunIndex.ARRAYS | {
+        "keys": "Q",
+        "seconds": "f",
+        "input": "I",
+        "output": "I",
+        "calls_made": "H",
+        "call_cost": "d",
+        "score_case": "i",
+        "score_value": "d",
+        "score_state": "B",
+        "score_offset": "q",
+        "score_tags": "I",
+        "record_case": "i",
+        "record_part": "Q",
+        "record_offset": "q",
+    }
+    # The columns of names. The head of the sidecar has their names, its arrays have their numbers.
+    NAMES = ("sets", "subjects", "tags", "failures", "score_names")
+    keys: array[int]
+    seconds: array[float]
+    input: array[int]
+    output: array[int]
+    calls_made: array[int]
+    call_cost: array[float]
+    """The price of each call of `call_cases`, NaN if it has none. It ends with the last block that has a price."""
+    score_case: array[int]
+    score_value: array[float]
+    score_state: array[int]
+    # Only in suites whose parts are rows. Elsewhere a case is the row, and its lines are found by its end.
+    score_offset: array[int]
+    score_tags: array[int]
+    record_case: array[int]
+    record_part: array[int]
+    record_offset: array[int]
 
     def __init__(self, score_parts: str = "none") -> None:
         super().__init__()
         self.score_parts = score_parts
-        self.keys = array("Q")
-        self.seconds = array("f")
-        self.input = array("I")
-        self.output = array("I")
-        self.calls_made = array("H")
         self.sets: Names[str] = Names()
         self.subjects: Names[str] = Names()
         self.tags: Names[tuple[str, ...]] = Names()
         self.failures: Names[str] = Names()
         """The kind of failure of each case, "" for none."""
-        self.call_cost = array("d")
-        """The price of each call of `call_cases`, NaN if it has none. It ends with the last block that has a price."""
         self.score_names: Names[ScoreName] = Names()
-        self.score_case = array("i")
-        self.score_value = array("d")
-        self.score_state = array("B")
         self.score_part = SparseColumn("Q")
         self.score_gold = SparseColumn("Q")
-        # Only in suites whose parts are rows. Elsewhere a case is the row, and its lines are found by its end.
-        self.score_offset = array("q")
-        self.score_tags = array("I")
-        self.record_case = array("i")
-        self.record_part = array("Q")
-        self.record_offset = array("q")
         self._open_records: dict[int, int] = {}
         # Numbers of `score_names` by plain tuples: a ScoreName for each of a million lookups takes a second.
         self._score_numbers: dict[tuple[str, str, str], int] = {}
@@ -260,7 +279,7 @@ class RunColumns(RunIndex):
                     codes.append(OK)
                     add_offset(offset)
                 else:
-                    self._take(ASK, index, commit, offset)
+                    self._take(ASK, index, commit.try_, commit.status, offset)
             self._set_cases(ends)
             self.counts[RECORDS].add(len(lines), len(ends), _count_committed(ends))
             count += len(lines)
@@ -352,7 +371,7 @@ class RunColumns(RunIndex):
                 stage.offsets.append(end)
             else:
                 self._begin_scores(scorer, index, len(scores))
-                self._take(scorer, index, commit, end)
+                self._take(scorer, index, commit.try_, commit.status, end)
             for offset in (*commit.lines, end):
                 score = line_at.get(offset)
                 # A missing line is damaged. `_forget_incomplete` then forgets the whole commit.
@@ -486,66 +505,28 @@ class RunColumns(RunIndex):
         )
 
     def _head(self, folder: Path) -> IndexHead:
-        head = super()._head(folder)
         return ColumnsHead(
-            head.positions,
-            head.stages,
-            head.tries,
-            head.spent,
-            head.counts,
-            head.failed_calls,
+            **asdict(super()._head(folder)),
+            **{name: getattr(self, name).names for name in self.NAMES},
             score_parts=self.score_parts,
-            sets=self.sets.names,
-            subjects=self.subjects.names,
-            tags=self.tags.names,
-            failures=self.failures.names,
-            score_names=self.score_names.names,
             first_scores=[(*key, first) for key, first in self._first_score.items()],
             open_records=self._open_records,
         )
 
     def _arrays(self) -> list[sidecar.Column]:
-        return [*super()._arrays(), *self._all_columns()]
-
-    def _all_columns(self) -> list[array[Any]]:
-        return [
-            *self._case_columns(),
-            self.call_cost,
-            *(self.score_names.numbers, self.score_case, self.score_value, self.score_state),
-            *(self.score_part.values, self.score_gold.values, self.score_offset, self.score_tags),
-            *(self.record_case, self.record_part, self.record_offset),
-        ]
+        names = [getattr(self, name).numbers for name in self.NAMES]
+        return [*super()._arrays(), *names, self.score_part.values, self.score_gold.values]
 
     def _fill(self, head: IndexHead, arrays: Iterator[memoryview], fill: Fill) -> None:
         super()._fill(head, arrays, fill)
         assert isinstance(head, ColumnsHead)
-        self.sets.add_names(head.sets)
-        self.subjects.add_names(head.subjects)
-        self.tags.add_names(head.tags)
-        self.failures.add_names(head.failures)
-        self.score_names.add_names(head.score_names)
+        for name in self.NAMES:
+            column = getattr(self, name)
+            column.add_names(getattr(head, name))
+            column.numbers = fill(column.numbers, next(arrays))
+        for sparse in (self.score_part, self.score_gold):
+            sparse.values = fill(sparse.values, next(arrays))
         self._score_numbers = {name: number for number, name in enumerate(head.score_names)}
-        self.keys, self.seconds = fill(self.keys, next(arrays)), fill(self.seconds, next(arrays))
-        self.input, self.output = fill(self.input, next(arrays)), fill(self.output, next(arrays))
-        self.calls_made = fill(self.calls_made, next(arrays))
-        for names in (self.sets, self.subjects, self.tags, self.failures):
-            names.numbers = fill(names.numbers, next(arrays))
-        self.call_cost = fill(self.call_cost, next(arrays))
-        self.score_names.numbers = fill(self.score_names.numbers, next(arrays))
-        self.score_case = fill(self.score_case, next(arrays))
-        self.score_value = fill(self.score_value, next(arrays))
-        self.score_state = fill(self.score_state, next(arrays))
-        self.score_part.values = fill(self.score_part.values, next(arrays))
-        self.score_gold.values = fill(self.score_gold.values, next(arrays))
-        self.score_offset, self.score_tags = (
-            fill(self.score_offset, next(arrays)),
-            fill(self.score_tags, next(arrays)),
-        )
-        self.record_case, self.record_part = (
-            fill(self.record_case, next(arrays)),
-            fill(self.record_part, next(arrays)),
-        )
-        self.record_offset = fill(self.record_offset, next(arrays))
         self._first_score = {(scorer, index): first for scorer, index, first in head.first_scores}
         self._open_records = head.open_records
 

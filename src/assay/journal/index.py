@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate, repeat
 from math import nan
 from pathlib import Path
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, TypeVar
 
 import msgspec
 
@@ -180,14 +180,18 @@ class RunIndex:
 
     sidecar_name = "index.bin"
     head_type: ClassVar[type[IndexHead]] = IndexHead
+    # The arrays by name, with their type codes. They are made, saved and loaded in this order.
+    ARRAYS: ClassVar[dict[str, str]] = {"call_cases": "i", "call_kinds": "B", "call_offsets": "q"}
+    call_cases: array[int]
+    call_kinds: array[int]
+    call_offsets: array[int]
 
     def __init__(self) -> None:
+        for name, typecode in self.ARRAYS.items():
+            setattr(self, name, array(typecode))
         self.ask = StageIndex()
         self.stages = {ASK: self.ask}
         self.tries: dict[int, int] = {}
-        self.call_cases = array("i")
-        self.call_kinds = array("B")
-        self.call_offsets = array("q")
         self.spent = Spending()
         self.failed_calls: dict[str, FailedCalls] = {}
         self.positions = {CALLS: 0, RECORDS: 0, SCORES: 0}
@@ -252,7 +256,7 @@ class RunIndex:
             offset = begin
             for size, line in zip(sizes, lines, strict=True):
                 if type(line) is _EndLine:
-                    self._take(line.stage, line.index, line, offset)
+                    self._take(line.stage, line.index, line.try_, line.status, offset)
                     ends += 1
                     committed += 1 + _length(line.lines)
                 elif (commit := line.end) is not None:
@@ -261,7 +265,7 @@ class RunIndex:
                     committed += 1 + _length(commit.lines)
                     # Nearly every line is the end of a first try that succeeded. This fast path is for them.
                     if commit.try_ != 1 or commit.status != "ok" or index in tries:
-                        self._take(ASK, index, commit, offset)
+                        self._take(ASK, index, commit.try_, commit.status, offset)
                     elif index == len(ask.codes):
                         ask.codes.append(OK)
                         ask.offsets.append(offset)
@@ -278,7 +282,7 @@ class RunIndex:
             offset = begin
             for size, line in zip(sizes, lines, strict=True):
                 if type(line) is _EndLine:
-                    self._take(line.stage, line.index, line, offset)
+                    self._take(line.stage, line.index, line.try_, line.status, offset)
                     ends += 1
                     committed += 1 + _length(line.lines)
                 elif (commit := line.end) is not None:
@@ -287,7 +291,7 @@ class RunIndex:
                     committed += 1 + _length(commit.lines)
                     stage = self.stage(line.scorer)
                     if commit.try_ != 1 or commit.status != "ok" or index in tries or not ask.code(index):
-                        self._take(line.scorer, index, commit, offset)
+                        self._take(line.scorer, index, commit.try_, commit.status, offset)
                     elif index == len(stage.codes):
                         stage.codes.append(OK)
                         stage.offsets.append(offset)
@@ -370,7 +374,7 @@ class RunIndex:
             stage.codes.append(OK)
             stage.offsets.append(offset)
         else:
-            self._take(end.stage, index, end, offset)
+            self._take(end.stage, index, end.try_, end.status, offset)
         counts = self.counts[file]
         counts.lines += lines
         counts.ends += 1
@@ -388,9 +392,10 @@ class RunIndex:
     def _add_failed_call(self, kind: str, offset: int) -> None:
         self.failed_calls.setdefault(kind, FailedCalls(0, offset)).count += 1
 
-    def _take(self, name: str, index: int, commit: _HasStatus, offset: int) -> None:
+    def _take(self, name: str, index: int, try_: int, status: Status, offset: int) -> None:
+        """Take the end of a stage of a case that stands at this offset."""
         stage = self.stages.get(name) or self.stage(name)
-        is_first = commit.try_ == 1 and commit.status == "ok" and index not in self.tries
+        is_first = try_ == 1 and status == "ok" and index not in self.tries
         if is_first and (stage is self.ask or self.ask.code(index)):
             # Nearly every end, twice for every case of a run. What follows is for the others.
             if index == len(stage.codes):
@@ -402,17 +407,17 @@ class RunIndex:
         if stage is not self.ask:
             last_try = self.tries.get(index, 1 if self.ask.code(index) else 0)
             # A score counts only if its try is the last one of the case. An older try has other answers.
-            if self.ask.code(index) and commit.try_ == last_try:
-                stage.set(index, commit.status, offset)
-            elif commit.try_ > last_try or not self.ask.code(index):
+            if self.ask.code(index) and try_ == last_try:
+                stage.set(index, status, offset)
+            elif try_ > last_try or not self.ask.code(index):
                 # The records of this try were damaged. The case runs again, as a later try, so that a score of the
                 # lost answer is never taken for a score of the new one.
-                self.tries[index] = max(commit.try_, last_try)
+                self.tries[index] = max(try_, last_try)
                 self._forget(index)
             return
-        stage.set(index, commit.status, offset)
-        if commit.try_ > 1 or commit.status != "ok":
-            self.tries[index] = commit.try_
+        stage.set(index, status, offset)
+        if try_ > 1 or status != "ok":
+            self.tries[index] = try_
             # The scores of the try before do not belong to this one.
             for other in self.stages.values():
                 if other is not stage:
@@ -449,7 +454,7 @@ class RunIndex:
 
     def _arrays(self) -> list[sidecar.Column]:
         """Return the arrays of the sidecar, in the order in which `_fill` reads them."""
-        arrays: list[sidecar.Column] = [self.call_cases, self.call_kinds, self.call_offsets]
+        arrays: list[sidecar.Column] = [getattr(self, name) for name in self.ARRAYS]
         for stage in self.stages.values():
             arrays += [stage.codes, stage.offsets]
         return arrays
@@ -459,9 +464,8 @@ class RunIndex:
             self.positions[name] = at.end
         self.tries, self.spent, self.counts = head.tries, head.spent, head.counts
         self.failed_calls = head.failed_calls
-        self.call_cases = fill(self.call_cases, next(arrays))
-        self.call_kinds = fill(self.call_kinds, next(arrays))
-        self.call_offsets = fill(self.call_offsets, next(arrays))
+        for name in self.ARRAYS:
+            setattr(self, name, fill(getattr(self, name), next(arrays)))
         for name in head.stages:
             stage = self.stage(name)
             stage.codes.extend(next(arrays))
@@ -584,14 +588,6 @@ class _CommitLine(msgspec.Struct):
     index: CaseIndex
     lines: list[Offset] = []
     end: _CommittedLines | None = None
-
-
-class _HasStatus(Protocol):
-    @property
-    def try_(self) -> int: ...
-
-    @property
-    def status(self) -> Status: ...
 
 
 _record_lines = msgspec.json.Decoder(_EndLine | _RecordLine)
