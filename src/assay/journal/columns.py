@@ -25,10 +25,20 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 import msgspec
 from msgspec.structs import asdict
 
-from assay.core.types import ASK, CaseIndex, Offset, ScoreStatus, Status, TryNumber, Usage
+from assay.core.types import ASK, ScoreStatus
 from assay.files.plain_files import plain_size
 from assay.journal import sidecar
-from assay.journal.index import ASK_CALL, OK, RECORDS, SCORES, IndexHead, RunIndex
+from assay.journal.index import ASK_CALL, OK, IndexHead, RunIndex
+from assay.journal.line_types import (
+    RECORDS,
+    SCORES,
+    TABLE_RECORDS,
+    TABLE_SCORES,
+    TableCommit,
+    TableEnd,
+    TableRecord,
+    TableScore,
+)
 from assay.journal.run_files import MAX_HEADER
 from assay.journal.sidecar import Fill, map_column, release_pages
 
@@ -49,7 +59,7 @@ _STATE_BITS = 0x0F
 
 _MAX_SHORT = 0xFFFF
 NameT = TypeVar("NameT")
-LineT = TypeVar("LineT", "_CaseEnd | _CaseRecord", "_CaseEnd | _CaseScore")
+LineT = TypeVar("LineT", "TableEnd | TableRecord", "TableEnd | TableScore")
 
 
 class ScoreName(NamedTuple):
@@ -267,7 +277,7 @@ class RunColumns(RunIndex):
     def _read_records(self, path: Path, run: str) -> int:
         count, tries = 0, self.tries
         codes, add_offset = self.ask.codes, self.ask.offsets.append
-        for begin, sizes, lines in self._blocks(path, run, _record_lines):
+        for begin, sizes, lines in self._blocks(path, run, TABLE_RECORDS):
             offsets = list(accumulate(sizes[:-1], initial=begin))
             if self.score_parts == "rows":
                 self._find_parts(lines, offsets)
@@ -285,12 +295,12 @@ class RunColumns(RunIndex):
             count += len(lines)
         return count
 
-    def _find_parts(self, lines: list[_CaseEnd | _CaseRecord], offsets: list[int]) -> None:
+    def _find_parts(self, lines: list[TableEnd | TableRecord], offsets: list[int]) -> None:
         """Take the part of each record, when the end of its case comes."""
         for line, offset in zip(lines, offsets, strict=True):
-            if type(line) is _CaseRecord:
+            if type(line) is TableRecord:
                 self._open_records[offset] = part_digest(0, line.part)
-            commit = line if isinstance(line, _CaseEnd) else line.end
+            commit = line if isinstance(line, TableEnd) else line.end
             if commit is None:
                 continue
             for place in (*commit.lines, offset):
@@ -300,7 +310,7 @@ class RunColumns(RunIndex):
                     self.record_part.append(part)
                     self.record_offset.append(place)
 
-    def _set_cases(self, ends: Sequence[tuple[_CaseEnd | _CaseRecord, _CaseCommit, int]]) -> None:
+    def _set_cases(self, ends: Sequence[tuple[TableEnd | TableRecord, TableCommit, int]]) -> None:
         """Set the columns of cases that have ended. A case that is here twice gets the values of its last end."""
         if not ends:
             return
@@ -336,9 +346,9 @@ class RunColumns(RunIndex):
     def _read_scores(self, path: Path, run: str, stop: int) -> int:
         count = 0
         # Lines whose end has not come yet. All lines of a commit are written together, but a block may end in it.
-        open_lines: list[_CaseEnd | _CaseScore] = []
+        open_lines: list[TableEnd | TableScore] = []
         open_offsets: list[int] = []
-        for begin, sizes, block in self._blocks(path, run, _score_lines, stop):
+        for begin, sizes, block in self._blocks(path, run, TABLE_SCORES, stop):
             lines = [*open_lines, *block]
             offsets = [*open_offsets, *accumulate(sizes[:-1], initial=begin)]
             ends = _ends(lines, offsets)
@@ -354,15 +364,15 @@ class RunColumns(RunIndex):
 
     def _take_scores(
         self,
-        line_at: dict[int, _CaseEnd | _CaseScore],
-        ends: list[tuple[_CaseEnd | _CaseScore, _CaseCommit, int]],
+        line_at: dict[int, TableEnd | TableScore],
+        ends: list[tuple[TableEnd | TableScore, TableCommit, int]],
     ) -> None:
         """Take these ends and the scores that they commit. `line_at` has the lines by offset."""
-        scores: list[_CaseScore] = []
+        scores: list[TableScore] = []
         offsets: list[int] = []
         for line, commit, end in ends:
             index = line.index
-            scorer = line.scorer if isinstance(line, _CaseScore) else line.stage
+            scorer = line.scorer if isinstance(line, TableScore) else line.stage
             stage = self.stage(scorer)
             is_first = commit.try_ == 1 and commit.status == "ok" and index not in self.tries
             if is_first and index == len(stage.codes) and self.ask.code(index):
@@ -375,7 +385,7 @@ class RunColumns(RunIndex):
             for offset in (*commit.lines, end):
                 score = line_at.get(offset)
                 # A missing line is damaged. `_forget_incomplete` then forgets the whole commit.
-                if type(score) is _CaseScore:
+                if type(score) is TableScore:
                     scores.append(score)
                     offsets.append(offset)
         self._add_scores(scores, offsets)
@@ -386,7 +396,7 @@ class RunColumns(RunIndex):
         if self.stage(scorer).code(index) or self.tries.get(index, 1) > 1:
             self._first_score[scorer, index] = len(self.score_case) + added
 
-    def _add_scores(self, scores: list[_CaseScore], offsets: list[int]) -> None:
+    def _add_scores(self, scores: list[TableScore], offsets: list[int]) -> None:
         if not scores:
             return
         first = len(self.score_case)
@@ -563,16 +573,16 @@ def text_digest(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
-def _ends(lines: list[LineT], offsets: list[int]) -> list[tuple[LineT, _CaseCommit, int]]:
+def _ends(lines: list[LineT], offsets: list[int]) -> list[tuple[LineT, TableCommit, int]]:
     """Return the lines that end a case or its scoring: (line, what it says of the end, offset)."""
     return [
         (line, commit, offset)
         for line, offset in zip(lines, offsets, strict=True)
-        if (commit := line if isinstance(line, _CaseEnd) else line.end) is not None
+        if (commit := line if isinstance(line, TableEnd) else line.end) is not None
     ]
 
 
-def _count_committed(ends: Sequence[tuple[object, _CaseCommit, int]]) -> int:
+def _count_committed(ends: Sequence[tuple[object, TableCommit, int]]) -> int:
     return len(ends) + sum([len(commit.lines) for _, commit, _ in ends])
 
 
@@ -591,7 +601,7 @@ def _tokens(count: int) -> int:
     return min(count, UNKNOWN_TOKENS - 1) if count >= 0 else UNKNOWN_TOKENS
 
 
-def _state(score: _CaseScore) -> int:
+def _state(score: TableScore) -> int:
     state = _STATES[score.status]
     if state == SCORED and score.value is None:
         state = NO_NUMBER
@@ -653,53 +663,6 @@ def _repeat_bits(data: bytes) -> int:
     return _REPEATED if agree else _REPEATED | _FLAKY
 
 
-# The pass decodes only these fields.
-class _CaseCommit(msgspec.Struct, gc=False):
-    try_: TryNumber = msgspec.field(default=1, name="try")
-    status: Status = "ok"
-    lines: tuple[Offset, ...] = ()
-    failure: _FailureKind | None = None
-    usage: Usage | None = None
-    calls: int = 0
-    seconds: float = 0.0
-    tags: tuple[str, ...] = ()
-
-
-class _FailureKind(msgspec.Struct, gc=False):
-    kind: str
-
-
-class _CaseEnd(_CaseCommit, tag="end", tag_field="type", gc=False, kw_only=True):
-    index: CaseIndex
-    case: str
-    set: str
-    subject: str
-    stage: str
-
-
-class _CaseRecord(msgspec.Struct, tag="record", tag_field="type", gc=False):
-    index: CaseIndex
-    case: str
-    set: str
-    subject: str
-    part: str = ""
-    end: _CaseCommit | None = None
-
-
-class _CaseScore(msgspec.Struct, tag="score", tag_field="type", gc=False):
-    index: CaseIndex
-    scorer: str
-    metric: str
-    part: str = ""
-    vote: int = 0
-    status: ScoreStatus = "scored"
-    value: float | None = None
-    data: msgspec.Raw = msgspec.Raw()
-    tags: tuple[str, ...] = ()
-    interim: bool = False
-    end: _CaseCommit | None = None
-
-
 class _GoldData(msgspec.Struct):
     gold: Any = None
 
@@ -715,8 +678,6 @@ class _RepeatData(msgspec.Struct):
 _case_fields = attrgetter("index", "case", "set", "subject")
 _commit_fields = attrgetter("seconds", "calls", "usage", "tags", "failure")
 _score_fields = attrgetter("index", "scorer", "metric", "part", "vote", "status", "value", "interim", "data")
-_record_lines = msgspec.json.Decoder(_CaseEnd | _CaseRecord)
-_score_lines = msgspec.json.Decoder(_CaseEnd | _CaseScore)
 _decode_gold = msgspec.json.Decoder(_GoldData).decode
 _decode_repeats = msgspec.json.Decoder(_RepeatData).decode
 _REPEAT_KEYS = (b'"stable"', b'"repeats"', b'"votes"')

@@ -26,23 +26,28 @@ from assay.core.types import (
     COMMON,
     NO_CASE,
     Call,
-    CallIndex,
-    CaseIndex,
     End,
-    Offset,
     Response,
     Status,
-    TryNumber,
-    Usage,
 )
 from assay.files.plain_files import is_plain, plain_size
 from assay.journal import sidecar
+from assay.journal.line_types import (
+    CALLS,
+    INDEXED_CALLS,
+    INDEXED_RECORDS,
+    INDEXED_SCORES,
+    RECORDS,
+    SCORES,
+    WHOLE_LINES,
+    IndexedEnd,
+    IndexedResponse,
+)
 from assay.journal.lines import DamagedLine, read_blocks, run_id
 from assay.journal.sidecar import FilePosition, Fill, copy_column
 
 OK, SUBJECT_ERROR, INFRA_ERROR = 1, 2, 3
 CODES: dict[Status, int] = {"ok": OK, "subject_error": SUBJECT_ERROR, "infra_error": INFRA_ERROR}
-CALLS, RECORDS, SCORES = "calls.jsonl", "records.jsonl", "scores.jsonl"
 
 # Values of `call_kinds`.
 ASK_CALL, SCORE_CALL, SHARED_CALL = 0, 1, 2
@@ -85,7 +90,7 @@ class Spending(msgspec.Struct):
     judge_cut_replies: int = 0
     judge_empty_replies: int = 0
 
-    def add(self, stage: str, attempts: int, response: Response | _ResponseFacts | None, *, failed: bool) -> None:
+    def add(self, stage: str, attempts: int, response: Response | IndexedResponse | None, *, failed: bool) -> None:
         """Count one call. `attempts` is 0 for a reply that was copied.
 
         A failed call has a response if it was billed: then it has the tokens and the price.
@@ -125,7 +130,7 @@ class Spending(msgspec.Struct):
             self.output_tokens += usage.output
             self.reasoning_tokens += usage.reasoning
 
-    def _add_blank(self, response: Response | _ResponseFacts, *, is_judge: bool) -> None:
+    def _add_blank(self, response: Response | IndexedResponse, *, is_judge: bool) -> None:
         """Count a reply without text: cut before it began, or empty."""
         if not _is_blank(response):
             return
@@ -252,10 +257,10 @@ class RunIndex:
 
     def _read_records(self, path: Path, run: str) -> int:
         ask, tries, count, ends, committed = self.ask, self.tries, 0, 0, 0
-        for begin, sizes, lines in self._blocks(path, run, _record_lines):
+        for begin, sizes, lines in self._blocks(path, run, INDEXED_RECORDS):
             offset = begin
             for size, line in zip(sizes, lines, strict=True):
-                if type(line) is _EndLine:
+                if type(line) is IndexedEnd:
                     self._take(line.stage, line.index, line.try_, line.status, offset)
                     ends += 1
                     committed += 1 + _length(line.lines)
@@ -278,10 +283,10 @@ class RunIndex:
 
     def _read_scores(self, path: Path, run: str, stop: int) -> int:
         ask, tries, count, ends, committed = self.ask, self.tries, 0, 0, 0
-        for begin, sizes, lines in self._blocks(path, run, _score_lines, stop):
+        for begin, sizes, lines in self._blocks(path, run, INDEXED_SCORES, stop):
             offset = begin
             for size, line in zip(sizes, lines, strict=True):
-                if type(line) is _EndLine:
+                if type(line) is IndexedEnd:
                     self._take(line.stage, line.index, line.try_, line.status, offset)
                     ends += 1
                     committed += 1 + _length(line.lines)
@@ -304,7 +309,7 @@ class RunIndex:
 
     def _read_calls(self, path: Path, run: str) -> int:
         count = 0
-        for begin, sizes, lines in self._blocks(path, run, _call_lines):
+        for begin, sizes, lines in self._blocks(path, run, INDEXED_CALLS):
             position = len(self.call_cases)
             self.call_cases.extend([line.index for line in lines])
             self.call_kinds.extend([_call_kind(line.index, line.stage) for line in lines])
@@ -349,12 +354,12 @@ class RunIndex:
     def _forget_incomplete(self, path: Path, run: str) -> None:
         """Forget the ends that refer to a damaged line: their case is not complete."""
         intact: set[int] = set()
-        for begin, sizes, lines in read_blocks(path, _commit_lines, run=run, damage=[]):
+        for begin, sizes, lines in read_blocks(path, WHOLE_LINES[path.name], run=run, damage=[]):
             offset = begin
             for size, line in zip(sizes, lines, strict=True):
                 intact.add(offset)
-                committed = line.lines if line.end is None else line.end.lines
-                if not intact.issuperset(committed):
+                commit = line if isinstance(line, End) else line.end
+                if commit is not None and not intact.issuperset(commit.lines):
                     for stage in self.stages.values():
                         if stage.code(line.index) and stage.offsets[line.index] == offset:
                             stage.forget(line.index)
@@ -508,7 +513,7 @@ def _call_kind(index: int, stage: str) -> int:
     return ASK_CALL if stage == ASK else SCORE_CALL
 
 
-def _is_blank(response: Response | _ResponseFacts) -> bool:
+def _is_blank(response: Response | IndexedResponse) -> bool:
     """Return whether a reply has no text. A likelihood and a reply to an SDK are in `data`, and are never blank."""
     if isinstance(response, Response):
         return response.data is None and not response.text.strip()
@@ -523,74 +528,3 @@ def _length(array_text: msgspec.Raw) -> int:
     """Return the number of items in a JSON array of numbers. Decoding it would take longer."""
     text = bytes(array_text)
     return text.count(b",") + 1 if len(text) > len("[]") else 0
-
-
-# The pass decodes only these fields. Decoding the full structs of core.types takes three times as long.
-_NO_LINES = _NO_VALUE = msgspec.Raw()
-
-
-class _CommitFields(msgspec.Struct, gc=False):
-    try_: TryNumber = msgspec.field(default=1, name="try")
-    status: Status = "ok"
-    lines: msgspec.Raw = _NO_LINES
-
-
-class _EndLine(msgspec.Struct, tag="end", tag_field="type", gc=False):
-    index: CaseIndex
-    stage: str
-    try_: TryNumber = msgspec.field(name="try")
-    status: Status
-    lines: msgspec.Raw = _NO_LINES
-
-
-class _RecordLine(msgspec.Struct, tag="record", tag_field="type", gc=False):
-    index: CaseIndex
-    end: _CommitFields | None = None
-
-
-class _ScoreLine(msgspec.Struct, tag="score", tag_field="type", gc=False):
-    index: CaseIndex
-    scorer: str
-    end: _CommitFields | None = None
-
-
-class _ResponseFacts(msgspec.Struct, gc=False):
-    text: msgspec.Raw = _NO_VALUE
-    finish: str | None = None
-    usage: Usage | None = None
-    data: msgspec.Raw = _NO_VALUE
-    cost: float | None = None
-    address: str = ""
-    adapted: tuple[str, ...] = ()
-    price_table: str = ""
-    free: bool = False
-
-
-class _CallFailure(msgspec.Struct, gc=False):
-    kind: str
-
-
-class _CallLine(msgspec.Struct, tag="call", tag_field="type", gc=False):
-    index: CallIndex
-    stage: str
-    response: _ResponseFacts | None = None
-    failure: _CallFailure | None = None
-    attempts: int = 1
-
-
-class _CommittedLines(msgspec.Struct):
-    lines: list[Offset] = []
-
-
-class _CommitLine(msgspec.Struct):
-    """Any line of records or scores, with the offsets of the lines that it commits."""
-
-    index: CaseIndex
-    lines: list[Offset] = []
-    end: _CommittedLines | None = None
-
-
-_record_lines = msgspec.json.Decoder(_EndLine | _RecordLine)
-_score_lines = msgspec.json.Decoder(_EndLine | _ScoreLine)
-_call_lines = msgspec.json.Decoder(_CallLine)
-_commit_lines = msgspec.json.Decoder(_CommitLine)

@@ -22,17 +22,8 @@ from assay.files.plain_files import is_plain
 from assay.files.redact import Redactor
 from assay.journal.calls import CallReader, SharedReplies
 from assay.journal.disk_reserve import DiskReserve
-from assay.journal.index import (
-    ASK_CALL,
-    CALLS,
-    INFRA_ERROR,
-    OK,
-    RECORDS,
-    SCORES,
-    SHARED_CALL,
-    SUBJECT_ERROR,
-    RunIndex,
-)
+from assay.journal.index import ASK_CALL, INFRA_ERROR, OK, SHARED_CALL, SUBJECT_ERROR, RunIndex
+from assay.journal.line_types import CALLS, RECORDS, SCORES
 from assay.journal.lines import JournalFile, SyncThread, run_id
 from assay.journal.reader import RunReader
 from assay.journal.repair import Repair, reopen_cases, repair

@@ -25,9 +25,11 @@ from assay.core.report import Entry, Metric, Report
 from assay.core.shard import Shard
 from assay.files.plain_files import is_plain, plain_problem, plain_size, read_plain
 from assay.files.write import own_temporary, write_whole
+from assay.journal.line_types import CALLS, RECORDS, SCORES
 from assay.journal.lines import FORMAT, DamagedLine, is_imported, other_format, read_header, run_id, seed
 
-FILES = ("calls.jsonl", "records.jsonl", "scores.jsonl")
+FILES = (CALLS, RECORDS, SCORES)
+"""The files of the journal."""
 ROWS = "rows.jsonl"
 """The rows of an evaluation from Python, which has no data file."""
 # A file of the journal that is longer than this has lines after its header.
