@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from assay.core.error_counts import with_place
 from assay.core.errors import AssayError
-from assay.core.types import ASK, Call, Commit, End, Record, Score
+from assay.core.types import ASK, Call, End, Record, Score
 from assay.files.plain_files import is_plain
 from assay.files.redact import Redactor
 from assay.journal.calls import CallReader, SharedReplies
@@ -299,19 +299,7 @@ class Journal:
                     offset, lines[number] = file.add(lines[number])
                     end.lines.append(offset)
                 # The commit is a field of the last line. As a separate line it would double the lines of most runs.
-                commit = Commit(
-                    end.try_,
-                    end.status,
-                    end.lines,
-                    end.failure,
-                    end.usage,
-                    end.calls,
-                    end.seconds,
-                    end.label,
-                    end.tags,
-                    end.cost,
-                )
-                offset, written = file.add(lines[-1], commit)
+                offset, written = file.add(lines[-1], end.commit)
                 if written is not lines[-1] and written.end is not None:
                     lines[-1] = replace(written, end=None)
                     end = replace(end, failure=written.end.failure, label=written.end.label, tags=written.end.tags)
