@@ -18,8 +18,9 @@ from assay.core.hashing import request_hash
 from assay.core.report import Entry, Interval, Metric, Report
 from assay.core.types import ASK, Call, End, Failure, Record, Request, Response, Score, Status, Usage
 from assay.journal import folder as folders
-from assay.journal.folder import RunFolder, RunInfo, Summary
+from assay.journal.folder import RunFolder
 from assay.journal.journal import Journal
+from assay.journal.run_files import RunInfo, Summary, write_summary
 
 MODEL, TASK, SCORER, METRIC = "bench/model", "questions", "task@bench", "exact_match"
 FILTERS = ("strict", "flexible")
@@ -37,7 +38,7 @@ def write_run(output: Path, cases: int, seed: int, *, finished: bool = True) -> 
     for index in range(cases if finished else cases - 10):
         _write_case(journal, index, seed, right)
     if finished:
-        folders.write_summary(folder.path, _summary(journal, cases, right))
+        write_summary(folder.path, _summary(journal, cases, right))
     journal.close()
     return _close(folder)
 

@@ -101,7 +101,7 @@ def test_unusable_replies_are_the_endpoints_fault(reply: tuple[int, Any]) -> Non
 def test_a_regrade_that_is_cut_off_is_not_shown_as_finished() -> None:
     """From the moment a run is opened again its summary no longer says finished."""
     from assay.journal.earlier_result import EarlierResult
-    from assay.journal.folder import read_summary
+    from assay.journal.run_files import read_summary
 
     first = run()
     EarlierResult(first.folder).begin(first.summary.score, asks_nothing=False, has_all_lines=True)

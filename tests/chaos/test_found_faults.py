@@ -22,8 +22,8 @@ from assay.core.errors import StopRun
 from assay.core.judges import Calibration
 from assay.journal import folder as folders, journal, sidecar
 from assay.journal.disk_reserve import DiskReserve
-from assay.journal.folder import RunInfo, Summary
 from assay.journal.journal import Journal
+from assay.journal.run_files import RunInfo, Summary, copy_to_newest
 from assay.store.calibrations import SHIPPED, write_calibrations
 from assay.store.cases import counted_scorers
 from assay.suites.memory.test.sink import output_folders
@@ -168,7 +168,7 @@ def test_two_processes_that_show_a_finished_run_copy_its_files_side_by_side(tmp_
     summary = Summary(state="finished", score="s", newest=str(newest), **values)
 
     def copy() -> int:
-        folders.copy_to_newest(run, summary)
+        copy_to_newest(run, summary)
         return 0
 
     job = Job(tmp_path / "stage", copy, tmp_path / "logs")

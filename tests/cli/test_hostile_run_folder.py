@@ -23,7 +23,7 @@ from msgspec.structs import replace
 from assay.cli.main import cli
 from assay.core.errors import DamagedRun
 from assay.journal.earlier import keep_scoring
-from assay.journal.folder import has_own_newest, read_summary
+from assay.journal.run_files import has_own_newest, read_summary
 from assay.usercode.named_code import runs_only_named_code
 
 from support.commands import environment

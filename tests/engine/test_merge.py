@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 import assay
 from assay.core.errors import DamagedRun, UsageError
-from assay.journal.folder import read_info, read_summary, write_info, write_summary
+from assay.journal.run_files import read_info, read_summary, write_info, write_summary
 from assay.store.check import check_run
 from assay.store.open_run import OpenRun
 from assay.store.runs import find_run

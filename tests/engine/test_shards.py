@@ -11,7 +11,7 @@ import pytest
 import assay
 from assay.core.errors import UsageError
 from assay.core.shard import Shard
-from assay.journal.folder import read_info
+from assay.journal.run_files import read_info
 
 from support.commands import run_here
 from support.damaged_runs import SMALL_RUNS, SmallRun, read_cases, without_clock

@@ -14,10 +14,10 @@ from assay.core.events import on_read
 from assay.core.types import ASK, Call, End, Failure, Record, Response, Score, ScoreStatus, Usage
 from assay.journal import lines
 from assay.journal.columns import INVALID, SCORED, UNKNOWN_TOKENS, RunColumns, score_part_digest
-from assay.journal.folder import FILES
 from assay.journal.index import RunIndex
 from assay.journal.journal import Journal
 from assay.journal.reader import RunReader
+from assay.journal.run_files import FILES
 
 from support.runs import Made, passed
 

@@ -15,9 +15,11 @@ from assay.core.errors import DamagedRun
 from assay.core.types import ASK, Call, End, Failure, Record, Request, Response, Score, Usage
 from assay.journal import lines
 from assay.journal.earlier_result import EarlierResult
-from assay.journal.folder import read_summary
+from assay.journal.index import OK, SUBJECT_ERROR, RunIndex
 from assay.journal.integrity import file_problems
 from assay.journal.journal import Journal
+from assay.journal.merge import create_merged_run
+from assay.journal.run_files import RunInfo, read_summary
 from assay.store.cases import RunCases
 
 from support.runs import run_of
@@ -135,6 +137,41 @@ def test_lines_in_another_order_return_to_their_place(
     for index in range(CASES):
         if index not in lost_cases:
             assert cases[index] == intact[index]
+
+
+def test_a_reader_does_not_believe_an_end_whose_other_line_was_changed(folder: Path) -> None:
+    """The case has no end for the reader, who repairs nothing. The other cases have theirs."""
+    path = folder / "records.jsonl"
+    path.write_bytes(path.read_bytes().replace("ö1".encode(), "ö7".encode(), 1))
+    index = RunIndex.of_run(folder)
+    assert len(index.damage) == 1
+    assert [index.ask.code(case) for case in range(CASES)] == [OK, 0, SUBJECT_ERROR]
+
+
+def test_a_run_without_run_json_has_the_id_of_a_file_whose_first_line_is_intact(tmp_path: Path) -> None:
+    """So a changed first line of another file costs no line after it."""
+    journal = Journal(tmp_path, [SCORER], [], run="5f0c")
+    journal.end_case(end(0, ASK), [Record(0, "key0", "set", "model", 1, "answer")])
+    journal.close()
+    path = tmp_path / "records.jsonl"
+    path.write_bytes(path.read_bytes().replace(b"5f0c", b"5f0d", 1))
+    index = RunIndex.of_run(tmp_path)
+    assert [line.number for line in index.damage.values()] == [1]
+    assert index.ask.code(0) == OK
+
+
+def test_shards_are_not_merged_if_an_end_names_a_line_that_its_file_does_not_have(tmp_path: Path) -> None:
+    """The case would be finished in the merged run, without its answer."""
+    home, shard = tmp_path / "assay", tmp_path / "shard"
+    home.mkdir()
+    shard.mkdir()
+    journal = Journal(shard, [SCORER], [])
+    journal.end_case(replace(end(0, ASK), lines=[7]))
+    journal.close()
+    info = RunInfo(suite="task", ask="0", started=0.0, version="", total=1, command=[], spec={}, parts={}, facts={})
+    with pytest.raises(DamagedRun, match=r"belongs to a case of which another line is missing"):
+        create_merged_run(home, info, [shard], [])
+    assert list(home.iterdir()) == []
 
 
 def test_a_line_of_another_run_is_not_believed(folder: Path, tmp_path_factory: pytest.TempPathFactory) -> None:

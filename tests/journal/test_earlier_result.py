@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from assay.journal.earlier_result import EarlierResult
-from assay.journal.folder import RunCosts, Summary, read_summary, time_finished, write_summary
+from assay.journal.run_files import RunCosts, Summary, read_summary, time_finished, write_summary
 
 from support.engine_run import EchoModel
 from support.word_run import WordRun

@@ -14,10 +14,11 @@ from msgspec.structs import replace
 from assay.core.errors import DamagedRun, DiskFull, InputError, RunBusy, StopRun
 from assay.core.types import ASK, COMMON, NO_CASE, Call, End, Failure, Record, Request, Response, Score
 from assay.files.redact import is_secret
-from assay.journal.folder import RunFolder, lock_folder, read_info
+from assay.journal.folder import RunFolder, lock_folder
 from assay.journal.index import RunIndex
 from assay.journal.journal import Journal
 from assay.journal.lines import SYNC_SECONDS, JournalFile, SyncThread
+from assay.journal.run_files import read_info
 
 SCORER = "s@1"
 

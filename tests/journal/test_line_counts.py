@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from assay.core.types import ASK, End, Record, Score
-from assay.journal.index import RECORDS, SCORES, RunIndex
+from assay.journal.index import RunIndex
 from assay.journal.journal import Journal
+from assay.journal.line_types import RECORDS, SCORES
 
 HEAD = (0, "key", "set", "m")
 

@@ -14,7 +14,8 @@ from assay.core.errors import DamagedRun, InputError, ModelError
 from assay.core.report import Entry, Report
 from assay.core.suite import CaseContent, Outcome, Results, Row, RunFacts
 from assay.core.types import Failure, Response
-from assay.journal.folder import HOME, read_summary
+from assay.journal.folder import HOME
+from assay.journal.run_files import read_summary
 from assay.usercode.ownership import PACKAGE
 
 from support.engine_run import EchoModel

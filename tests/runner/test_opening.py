@@ -13,7 +13,7 @@ from assay.core.errors import DamagedRun
 from assay.core.roles import Role
 from assay.core.spec import RunSpec
 from assay.engine.connect import ReplayOnlyModel
-from assay.journal.folder import read_info
+from assay.journal.run_files import read_info
 from assay.runner.opening import open_run, open_suite, refuse_incomplete
 
 from support.word_run import WordOptions, WordSuite

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from assay.core.errors import UsageError
-from assay.journal.folder import RunInfo
+from assay.journal.run_files import RunInfo
 from assay.runner.rescore import hint_at_start_folder
 from assay.usercode.named_code import CodeNotNamed
 

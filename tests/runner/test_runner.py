@@ -15,7 +15,7 @@ import assay
 from assay.core.errors import StopRun, UsageError
 from assay.core.roles import CHAT, Role
 from assay.core.types import Request, Response
-from assay.journal.folder import write_summary
+from assay.journal.run_files import write_summary
 from assay.runner.rescore import Rescore, rescore
 from assay.runner.runner import Runner
 from assay.suites import find_suite

@@ -12,7 +12,7 @@ from assay.core.errors import ModelError, ModelRefused
 from assay.core.protocols import Context, ScorerInput
 from assay.core.roles import Role
 from assay.core.types import Failure, Response
-from assay.journal.folder import read_summary, write_summary
+from assay.journal.run_files import read_summary, write_summary
 
 from support.engine_run import EchoModel, FunctionScorer
 from support.word_run import WordRun

@@ -11,8 +11,8 @@ from assay.core.error_counts import ErrorCount
 from assay.core.errors import StopRun
 from assay.core.report import CaseCounts, Entry, Metric, Report
 from assay.core.types import ASK, End, Failure
-from assay.journal.folder import Summary
 from assay.journal.journal import Journal
+from assay.journal.run_files import Summary
 from assay.runner.summary import complete_report, make_summary
 
 REFUSED = Failure("refusal", "I cannot answer that", "subject_error")

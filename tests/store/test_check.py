@@ -9,8 +9,8 @@ import pytest
 
 import assay
 from assay.core.errors import DamagedRun
-from assay.journal.folder import read_summary
 from assay.journal.integrity import refuse_lost_lines
+from assay.journal.run_files import read_summary
 from assay.store.check import RunCheck, check_run
 
 from support.pipeline_project import COMMAND, PipelineProject, says, typed

@@ -6,8 +6,8 @@ import tracemalloc
 from pathlib import Path
 
 from assay.core.types import Commit, Record, Score
-from assay.journal.folder import read_summary, write_summary
 from assay.journal.lines import JournalFile
+from assay.journal.run_files import read_summary, write_summary
 from assay.store.comparison import compare
 
 from support.runs import Made

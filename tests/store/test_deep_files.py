@@ -8,7 +8,7 @@ import pytest
 
 import assay
 from assay.core.errors import AssayError
-from assay.journal.folder import FILES
+from assay.journal.run_files import FILES
 from assay.runner import api
 from assay.store.calibrations import calibration_folder, list_calibrations
 from assay.store.check import check_run

@@ -18,7 +18,7 @@ import pytest
 import assay
 from assay.core.errors import AssayError, DamagedRun
 from assay.core.suite_pages import RunOrigin
-from assay.journal.index import RECORDS, SCORES
+from assay.journal.line_types import RECORDS, SCORES
 from assay.runner import api
 from assay.runner.exports import FORMATS, export
 from assay.store.cases import RunCases, answer_preview

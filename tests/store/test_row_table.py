@@ -10,8 +10,8 @@ import pytest
 from assay.core.errors import UsageError
 from assay.core.report import Entry, Metric, Report
 from assay.core.types import ASK, Call, End, Failure, Record, Request, Response, Score, Status, Usage
-from assay.journal.folder import FILES, RunInfo, Summary, write_info, write_summary
 from assay.journal.journal import Journal
+from assay.journal.run_files import FILES, RunInfo, Summary, write_info, write_summary
 from assay.store.row_table import RowTable
 from assay.store.search import search
 

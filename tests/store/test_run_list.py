@@ -10,7 +10,8 @@ import pytest
 
 from assay.core.imported import ImportedFile, ImportOrigin
 from assay.core.report import Entry, Metric, Report
-from assay.journal.folder import lock_folder, read_info, read_summary, write_info, write_summary
+from assay.journal.folder import lock_folder
+from assay.journal.run_files import read_info, read_summary, write_info, write_summary
 from assay.store.notes import change_notes
 from assay.store.run_list import ListedRun, RunFilter, list_runs, unique_starts
 

@@ -13,9 +13,9 @@ from assay.core.errors import UsageError
 from assay.core.judges import JudgeInfo
 from assay.core.report import Entry, Interval, Metric, Report, Slice
 from assay.core.types import ASK, Call, End, Failure, Record, Request, Response, Score, Usage
-from assay.journal.folder import read_summary, write_summary
 from assay.journal.index import RunIndex
 from assay.journal.journal import Journal
+from assay.journal.run_files import read_summary, write_summary
 from assay.store.notes import change_notes
 from assay.store.sql import VIEWS, RunDatabase
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from assay.journal.folder import journal_sizes, read_summary, write_summary
 from assay.journal.lines import JournalFile, forget_sidecars
+from assay.journal.run_files import journal_sizes, read_summary, write_summary
 
 Line = dict[str, Any]
 Change = Callable[[Line], Any]

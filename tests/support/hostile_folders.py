@@ -29,7 +29,8 @@ from assay.cli.main import COMMANDS, RUN_CODE, main
 from assay.core.errors import AssayError
 from assay.core.shard import Shard
 from assay.journal.earlier import EARLIER
-from assay.journal.folder import RUN_FILES, RunInfo, read_info, write_info
+from assay.journal.folder import RUN_FILES
+from assay.journal.run_files import RunInfo, read_info, write_info
 from assay.runner import api
 from assay.runner.rescore import rescore
 from assay.store.sql import RunDatabase

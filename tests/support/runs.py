@@ -20,8 +20,8 @@ from assay.core.types import (
     Status,
     Usage,
 )
-from assay.journal.folder import FILES, RunInfo, Summary, write_info, write_summary
 from assay.journal.journal import Journal
+from assay.journal.run_files import FILES, RunInfo, Summary, write_info, write_summary
 
 
 class Made:

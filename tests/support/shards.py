@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import assay
-from assay.journal.folder import usable_summary
+from assay.journal.run_files import usable_summary
 
 from support.damaged_runs import SMALL_RUNS, SmallRun, read_files, same
 

@@ -13,8 +13,8 @@ import yaml
 
 from assay.core.report import Curve, Entry, Interval, Metric, Point, Report, Slice, Table
 from assay.core.types import ASK, Call, End, Failure, Record, Request, Response, Score, Usage
-from assay.journal.folder import FILES, RunInfo, Summary, write_info, write_summary
 from assay.journal.journal import Journal
+from assay.journal.run_files import FILES, RunInfo, Summary, write_info, write_summary
 from assay.store.notes import change_notes
 
 from support.hop_task import write_lines

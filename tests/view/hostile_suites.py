@@ -8,8 +8,8 @@ from typing import Any
 
 from assay.core.report import Curve, Entry, Metric, Point, Report, Slice
 from assay.core.types import ASK, End, Record, Score
-from assay.journal.folder import FILES, RunInfo, Summary, write_info, write_summary
 from assay.journal.journal import Journal
+from assay.journal.run_files import FILES, RunInfo, Summary, write_info, write_summary
 from view.hostile import SCORER, STRINGS
 
 

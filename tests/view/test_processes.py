@@ -14,7 +14,7 @@ import pytest
 from msgspec.structs import replace
 
 from assay.core.errors import UsageError
-from assay.journal.folder import read_summary, write_summary
+from assay.journal.run_files import read_summary, write_summary
 from assay.runner.continue_command import continue_command
 from assay.store.runs import is_locked, last_owner, run_folders, state_of
 from assay.view.processes import LOG, STATE, Processes

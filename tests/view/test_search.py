@@ -13,9 +13,9 @@ from aiohttp.test_utils import TestClient
 
 from assay.core.errors import AssayError
 from assay.core.types import ASK, Call, End, Record, Request, Response
-from assay.journal.folder import FILES
 from assay.journal.journal import Journal
 from assay.journal.lines import JournalFile
+from assay.journal.run_files import FILES
 from assay.store.search import PLACES, Hit, search
 from assay.view.search_process import SearchProcess, SearchQuery
 from view.hostile import STRINGS, write_hostile_run

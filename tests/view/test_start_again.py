@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 import assay
-from assay.journal.folder import read_info, write_info
+from assay.journal.run_files import read_info, write_info
 from assay.view.run_options import options_of_run
 from view.test_case_pages import sources_of, words_of
 

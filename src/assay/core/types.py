@@ -10,7 +10,7 @@ The order of fields is the order of keys in the journal's lines, so do not reord
 `from __future__ import annotations`, the decoders of these types need not compile the text of each type at every start.
 """
 
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from msgspec import Meta, Struct, field
 
@@ -255,6 +255,44 @@ class End(Struct, frozen=True, omit_defaults=True, tag="end", tag_field="type"):
     tags: tuple[str, ...] = ()
     cost: float | None = None
     """The price in US dollars of calls whose purpose was named, such as those of a judge. None if it is not known."""
+
+    @classmethod
+    def of_line(cls, line: Record | Score, stage: str, commit: Commit) -> Self:
+        """Return the end of a stage whose last line has this Commit."""
+        # Without names of fields, which take longer than the rest: this and `commit` run for every case.
+        return cls(
+            line.index,
+            line.case,
+            line.set,
+            line.subject,
+            stage,
+            commit.try_,
+            commit.status,
+            commit.lines,
+            commit.failure,
+            commit.usage,
+            commit.calls,
+            commit.seconds,
+            commit.label,
+            commit.tags,
+            commit.cost,
+        )
+
+    @property
+    def commit(self) -> Commit:
+        """The Commit that the last line of the stage carries instead of this line."""
+        return Commit(
+            self.try_,
+            self.status,
+            self.lines,
+            self.failure,
+            self.usage,
+            self.calls,
+            self.seconds,
+            self.label,
+            self.tags,
+            self.cost,
+        )
 
     @property
     def outcome(self) -> str:

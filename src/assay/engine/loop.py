@@ -25,6 +25,7 @@ from assay.engine.context import (
     RunContext,
     SdkGateway,
     SharedEndpoint,
+    Spent,
     TryContext,
 )
 from assay.engine.one_try import CANCELLED, solve_once
@@ -228,26 +229,7 @@ class Loop:
                 failure = await solve_once(self._setup.solver, case.inputs, ctx, self._forgive_cancellation)
             except WorkerLost as lost:
                 ctx, failure = await self._solve_elsewhere(case, ctx, lost)
-        seconds = round(time.perf_counter() - started, 6)
-        usage, calls, cost = ctx.spent()
-        # Without names of fields, which take longer than the rest: this runs for every case.
-        end = End(
-            case.index,
-            case.key,
-            case.set,
-            case.subject,
-            ASK,
-            ctx.try_,
-            failure.status if failure else "ok",
-            ctx.written,
-            failure,
-            usage,
-            calls,
-            seconds,
-            case.label,
-            case.tags,
-            cost,
-        )
+        end = _end(case, ASK, ctx.try_, started, ctx.spent(), failure, ctx.written)
         end, last = self._journal.end_case(end, ctx.pending)
         if last:
             # Without secrets, as the scorers would read them from the journal.
@@ -319,11 +301,8 @@ class Loop:
             if ctx is not None:
                 ctx.close()
         # The scores of each scorer end on their own, also where scorers share the log of their calls (`call_stage`).
-        seconds = round(time.perf_counter() - started, 6)
-        usage, calls, cost = ctx.spent() if ctx is not None else NOTHING_SPENT
-        case, try_ = solved.case, solved.end.try_
-        head = (case.index, case.key, case.set, case.subject)
-        end = End(*head, scorer.id, try_, "ok", [], None, usage, calls, seconds, cost=cost)
+        spent = ctx.spent() if ctx is not None else NOTHING_SPENT
+        end = _end(solved.case, scorer.id, solved.end.try_, started, spent, None, [])
         self._journal.end_scoring(end, scores)
         return True
 
@@ -331,3 +310,30 @@ class Loop:
         self._noted += 1
         if self._noted <= _MAX_NOTED:
             self._setup.notice([f"{case.set} {case.label} {why}"])
+
+
+def _end(
+    case: Case, stage: str, try_: int, started: float, spent: Spent, failure: Failure | None, lines: list[int]
+) -> End:
+    """Return the end of a stage that has just ended. That of the solver also has what reports need of the case."""
+    seconds = round(time.perf_counter() - started, 6)
+    usage, calls, cost = spent
+    label, tags = (case.label, case.tags) if stage == ASK else ("", ())
+    # Without names of fields, which take longer than the rest: this runs for every stage of every case.
+    return End(
+        case.index,
+        case.key,
+        case.set,
+        case.subject,
+        stage,
+        try_,
+        failure.status if failure else "ok",
+        lines,
+        failure,
+        usage,
+        calls,
+        seconds,
+        label,
+        tags,
+        cost,
+    )

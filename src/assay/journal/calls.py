@@ -13,6 +13,7 @@ import msgspec
 
 from assay.core.types import Call, Case
 from assay.files.plain_files import is_plain
+from assay.journal.line_types import CALL_KEYS, CallKey
 from assay.journal.lines import NO_LINE, DamagedLine, LineFile, read_blocks
 
 _calls = msgspec.json.Decoder(Call)
@@ -51,7 +52,7 @@ class ReusableCalls:
 
         digests, offsets = array("Q"), array("q")
 
-        def add(line: _CallKey, offset: int) -> None:
+        def add(line: CallKey, offset: int) -> None:
             if line.failure is None:
                 digests.append(_digest(line.case, line.stage, line.hash, line.n))
                 offsets.append(offset)
@@ -59,7 +60,7 @@ class ReusableCalls:
         self._reader = CallReader(folder, anywhere=True)
         damage: list[DamagedLine] = []
         if is_plain(folder / "calls.jsonl"):
-            for begin, sizes, lines in read_blocks(folder / "calls.jsonl", _call_keys, damage=damage):
+            for begin, sizes, lines in read_blocks(folder / "calls.jsonl", CALL_KEYS, damage=damage):
                 offset = begin
                 for size, line in zip(sizes, lines, strict=True):
                     add(line, offset)
@@ -69,7 +70,7 @@ class ReusableCalls:
                 moved = self._reader.line(damaged.offset)
                 if moved.startswith(_CALL_BEGIN):
                     with suppress(*NO_LINE):  # a forged line is no reply
-                        add(_call_keys.decode(moved), damaged.offset)
+                        add(CALL_KEYS.decode(moved), damaged.offset)
         order = np.argsort(np.array(digests, dtype=np.uint64), kind="stable").tolist()
         self._digests = array("Q", (digests[position] for position in order))
         self._offsets = array("q", (offsets[position] for position in order))
@@ -120,21 +121,8 @@ class SharedReplies:
         self._calls.close()
 
 
-class _NoFields(msgspec.Struct):
-    """A failure whose fields are skipped. It shows only whether there is one."""
-
-
-class _CallKey(msgspec.Struct, tag="call", tag_field="type"):
-    case: str
-    stage: str
-    hash: str
-    n: int
-    failure: _NoFields | None = None
-
-
 # The file's first line may have been moved among the calls.
 _CALL_BEGIN = b'{"type":"call",'
-_call_keys = msgspec.json.Decoder(_CallKey)
 
 
 def _digest(case: str, stage: str, request_hash: str, n: int) -> int:

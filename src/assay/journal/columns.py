@@ -23,12 +23,23 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
+from msgspec.structs import asdict
 
-from assay.core.types import ASK, CaseIndex, Offset, ScoreStatus, Status, TryNumber, Usage
+from assay.core.types import ASK, ScoreStatus
 from assay.files.plain_files import plain_size
 from assay.journal import sidecar
-from assay.journal.folder import MAX_HEADER
-from assay.journal.index import ASK_CALL, OK, RECORDS, SCORES, IndexHead, RunIndex
+from assay.journal.index import ASK_CALL, OK, IndexHead, RunIndex
+from assay.journal.line_types import (
+    RECORDS,
+    SCORES,
+    TABLE_RECORDS,
+    TABLE_SCORES,
+    TableCommit,
+    TableEnd,
+    TableRecord,
+    TableScore,
+)
+from assay.journal.run_files import MAX_HEADER
 from assay.journal.sidecar import Fill, map_column, release_pages
 
 if TYPE_CHECKING:
@@ -48,7 +59,7 @@ _STATE_BITS = 0x0F
 
 _MAX_SHORT = 0xFFFF
 NameT = TypeVar("NameT")
-LineT = TypeVar("LineT", "_CaseEnd | _CaseRecord", "_CaseEnd | _CaseScore")
+LineT = TypeVar("LineT", "TableEnd | TableRecord", "TableEnd | TableScore")
 
 
 class ScoreName(NamedTuple):
@@ -169,34 +180,52 @@ class RunColumns(RunIndex):
 
     sidecar_name = "columns.bin"
     head_type = ColumnsHead
+    ARRAYS = RunIndex.ARRAYS | {
+        "keys": "Q",
+        "seconds": "f",
+        "input": "I",
+        "output": "I",
+        "calls_made": "H",
+        "call_cost": "d",
+        "score_case": "i",
+        "score_value": "d",
+        "score_state": "B",
+        "score_offset": "q",
+        "score_tags": "I",
+        "record_case": "i",
+        "record_part": "Q",
+        "record_offset": "q",
+    }
+    # The columns of names. The head of the sidecar has their names, its arrays have their numbers.
+    NAMES = ("sets", "subjects", "tags", "failures", "score_names")
+    keys: array[int]
+    seconds: array[float]
+    input: array[int]
+    output: array[int]
+    calls_made: array[int]
+    call_cost: array[float]
+    """The price of each call of `call_cases`, NaN if it has none. It ends with the last block that has a price."""
+    score_case: array[int]
+    score_value: array[float]
+    score_state: array[int]
+    # Only in suites whose parts are rows. Elsewhere a case is the row, and its lines are found by its end.
+    score_offset: array[int]
+    score_tags: array[int]
+    record_case: array[int]
+    record_part: array[int]
+    record_offset: array[int]
 
     def __init__(self, score_parts: str = "none") -> None:
         super().__init__()
         self.score_parts = score_parts
-        self.keys = array("Q")
-        self.seconds = array("f")
-        self.input = array("I")
-        self.output = array("I")
-        self.calls_made = array("H")
         self.sets: Names[str] = Names()
         self.subjects: Names[str] = Names()
         self.tags: Names[tuple[str, ...]] = Names()
         self.failures: Names[str] = Names()
         """The kind of failure of each case, "" for none."""
-        self.call_cost = array("d")
-        """The price of each call of `call_cases`, NaN if it has none. It ends with the last block that has a price."""
         self.score_names: Names[ScoreName] = Names()
-        self.score_case = array("i")
-        self.score_value = array("d")
-        self.score_state = array("B")
         self.score_part = SparseColumn("Q")
         self.score_gold = SparseColumn("Q")
-        # Only in suites whose parts are rows. Elsewhere a case is the row, and its lines are found by its end.
-        self.score_offset = array("q")
-        self.score_tags = array("I")
-        self.record_case = array("i")
-        self.record_part = array("Q")
-        self.record_offset = array("q")
         self._open_records: dict[int, int] = {}
         # Numbers of `score_names` by plain tuples: a ScoreName for each of a million lookups takes a second.
         self._score_numbers: dict[tuple[str, str, str], int] = {}
@@ -248,7 +277,7 @@ class RunColumns(RunIndex):
     def _read_records(self, path: Path, run: str) -> int:
         count, tries = 0, self.tries
         codes, add_offset = self.ask.codes, self.ask.offsets.append
-        for begin, sizes, lines in self._blocks(path, run, _record_lines):
+        for begin, sizes, lines in self._blocks(path, run, TABLE_RECORDS):
             offsets = list(accumulate(sizes[:-1], initial=begin))
             if self.score_parts == "rows":
                 self._find_parts(lines, offsets)
@@ -260,18 +289,18 @@ class RunColumns(RunIndex):
                     codes.append(OK)
                     add_offset(offset)
                 else:
-                    self._take(ASK, index, commit, offset)
+                    self._take(ASK, index, commit.try_, commit.status, offset)
             self._set_cases(ends)
             self.counts[RECORDS].add(len(lines), len(ends), _count_committed(ends))
             count += len(lines)
         return count
 
-    def _find_parts(self, lines: list[_CaseEnd | _CaseRecord], offsets: list[int]) -> None:
+    def _find_parts(self, lines: list[TableEnd | TableRecord], offsets: list[int]) -> None:
         """Take the part of each record, when the end of its case comes."""
         for line, offset in zip(lines, offsets, strict=True):
-            if type(line) is _CaseRecord:
+            if type(line) is TableRecord:
                 self._open_records[offset] = part_digest(0, line.part)
-            commit = line if isinstance(line, _CaseEnd) else line.end
+            commit = line if isinstance(line, TableEnd) else line.end
             if commit is None:
                 continue
             for place in (*commit.lines, offset):
@@ -281,7 +310,7 @@ class RunColumns(RunIndex):
                     self.record_part.append(part)
                     self.record_offset.append(place)
 
-    def _set_cases(self, ends: Sequence[tuple[_CaseEnd | _CaseRecord, _CaseCommit, int]]) -> None:
+    def _set_cases(self, ends: Sequence[tuple[TableEnd | TableRecord, TableCommit, int]]) -> None:
         """Set the columns of cases that have ended. A case that is here twice gets the values of its last end."""
         if not ends:
             return
@@ -317,9 +346,9 @@ class RunColumns(RunIndex):
     def _read_scores(self, path: Path, run: str, stop: int) -> int:
         count = 0
         # Lines whose end has not come yet. All lines of a commit are written together, but a block may end in it.
-        open_lines: list[_CaseEnd | _CaseScore] = []
+        open_lines: list[TableEnd | TableScore] = []
         open_offsets: list[int] = []
-        for begin, sizes, block in self._blocks(path, run, _score_lines, stop):
+        for begin, sizes, block in self._blocks(path, run, TABLE_SCORES, stop):
             lines = [*open_lines, *block]
             offsets = [*open_offsets, *accumulate(sizes[:-1], initial=begin)]
             ends = _ends(lines, offsets)
@@ -335,15 +364,15 @@ class RunColumns(RunIndex):
 
     def _take_scores(
         self,
-        line_at: dict[int, _CaseEnd | _CaseScore],
-        ends: list[tuple[_CaseEnd | _CaseScore, _CaseCommit, int]],
+        line_at: dict[int, TableEnd | TableScore],
+        ends: list[tuple[TableEnd | TableScore, TableCommit, int]],
     ) -> None:
         """Take these ends and the scores that they commit. `line_at` has the lines by offset."""
-        scores: list[_CaseScore] = []
+        scores: list[TableScore] = []
         offsets: list[int] = []
         for line, commit, end in ends:
             index = line.index
-            scorer = line.scorer if isinstance(line, _CaseScore) else line.stage
+            scorer = line.scorer if isinstance(line, TableScore) else line.stage
             stage = self.stage(scorer)
             is_first = commit.try_ == 1 and commit.status == "ok" and index not in self.tries
             if is_first and index == len(stage.codes) and self.ask.code(index):
@@ -352,11 +381,11 @@ class RunColumns(RunIndex):
                 stage.offsets.append(end)
             else:
                 self._begin_scores(scorer, index, len(scores))
-                self._take(scorer, index, commit, end)
+                self._take(scorer, index, commit.try_, commit.status, end)
             for offset in (*commit.lines, end):
                 score = line_at.get(offset)
                 # A missing line is damaged. `_forget_incomplete` then forgets the whole commit.
-                if type(score) is _CaseScore:
+                if type(score) is TableScore:
                     scores.append(score)
                     offsets.append(offset)
         self._add_scores(scores, offsets)
@@ -367,7 +396,7 @@ class RunColumns(RunIndex):
         if self.stage(scorer).code(index) or self.tries.get(index, 1) > 1:
             self._first_score[scorer, index] = len(self.score_case) + added
 
-    def _add_scores(self, scores: list[_CaseScore], offsets: list[int]) -> None:
+    def _add_scores(self, scores: list[TableScore], offsets: list[int]) -> None:
         if not scores:
             return
         first = len(self.score_case)
@@ -486,66 +515,28 @@ class RunColumns(RunIndex):
         )
 
     def _head(self, folder: Path) -> IndexHead:
-        head = super()._head(folder)
         return ColumnsHead(
-            head.positions,
-            head.stages,
-            head.tries,
-            head.spent,
-            head.counts,
-            head.failed_calls,
+            **asdict(super()._head(folder)),
+            **{name: getattr(self, name).names for name in self.NAMES},
             score_parts=self.score_parts,
-            sets=self.sets.names,
-            subjects=self.subjects.names,
-            tags=self.tags.names,
-            failures=self.failures.names,
-            score_names=self.score_names.names,
             first_scores=[(*key, first) for key, first in self._first_score.items()],
             open_records=self._open_records,
         )
 
     def _arrays(self) -> list[sidecar.Column]:
-        return [*super()._arrays(), *self._all_columns()]
-
-    def _all_columns(self) -> list[array[Any]]:
-        return [
-            *self._case_columns(),
-            self.call_cost,
-            *(self.score_names.numbers, self.score_case, self.score_value, self.score_state),
-            *(self.score_part.values, self.score_gold.values, self.score_offset, self.score_tags),
-            *(self.record_case, self.record_part, self.record_offset),
-        ]
+        names = [getattr(self, name).numbers for name in self.NAMES]
+        return [*super()._arrays(), *names, self.score_part.values, self.score_gold.values]
 
     def _fill(self, head: IndexHead, arrays: Iterator[memoryview], fill: Fill) -> None:
         super()._fill(head, arrays, fill)
         assert isinstance(head, ColumnsHead)
-        self.sets.add_names(head.sets)
-        self.subjects.add_names(head.subjects)
-        self.tags.add_names(head.tags)
-        self.failures.add_names(head.failures)
-        self.score_names.add_names(head.score_names)
+        for name in self.NAMES:
+            column = getattr(self, name)
+            column.add_names(getattr(head, name))
+            column.numbers = fill(column.numbers, next(arrays))
+        for sparse in (self.score_part, self.score_gold):
+            sparse.values = fill(sparse.values, next(arrays))
         self._score_numbers = {name: number for number, name in enumerate(head.score_names)}
-        self.keys, self.seconds = fill(self.keys, next(arrays)), fill(self.seconds, next(arrays))
-        self.input, self.output = fill(self.input, next(arrays)), fill(self.output, next(arrays))
-        self.calls_made = fill(self.calls_made, next(arrays))
-        for names in (self.sets, self.subjects, self.tags, self.failures):
-            names.numbers = fill(names.numbers, next(arrays))
-        self.call_cost = fill(self.call_cost, next(arrays))
-        self.score_names.numbers = fill(self.score_names.numbers, next(arrays))
-        self.score_case = fill(self.score_case, next(arrays))
-        self.score_value = fill(self.score_value, next(arrays))
-        self.score_state = fill(self.score_state, next(arrays))
-        self.score_part.values = fill(self.score_part.values, next(arrays))
-        self.score_gold.values = fill(self.score_gold.values, next(arrays))
-        self.score_offset, self.score_tags = (
-            fill(self.score_offset, next(arrays)),
-            fill(self.score_tags, next(arrays)),
-        )
-        self.record_case, self.record_part = (
-            fill(self.record_case, next(arrays)),
-            fill(self.record_part, next(arrays)),
-        )
-        self.record_offset = fill(self.record_offset, next(arrays))
         self._first_score = {(scorer, index): first for scorer, index, first in head.first_scores}
         self._open_records = head.open_records
 
@@ -582,16 +573,16 @@ def text_digest(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
-def _ends(lines: list[LineT], offsets: list[int]) -> list[tuple[LineT, _CaseCommit, int]]:
+def _ends(lines: list[LineT], offsets: list[int]) -> list[tuple[LineT, TableCommit, int]]:
     """Return the lines that end a case or its scoring: (line, what it says of the end, offset)."""
     return [
         (line, commit, offset)
         for line, offset in zip(lines, offsets, strict=True)
-        if (commit := line if isinstance(line, _CaseEnd) else line.end) is not None
+        if (commit := line if isinstance(line, TableEnd) else line.end) is not None
     ]
 
 
-def _count_committed(ends: Sequence[tuple[object, _CaseCommit, int]]) -> int:
+def _count_committed(ends: Sequence[tuple[object, TableCommit, int]]) -> int:
     return len(ends) + sum([len(commit.lines) for _, commit, _ in ends])
 
 
@@ -610,7 +601,7 @@ def _tokens(count: int) -> int:
     return min(count, UNKNOWN_TOKENS - 1) if count >= 0 else UNKNOWN_TOKENS
 
 
-def _state(score: _CaseScore) -> int:
+def _state(score: TableScore) -> int:
     state = _STATES[score.status]
     if state == SCORED and score.value is None:
         state = NO_NUMBER
@@ -672,53 +663,6 @@ def _repeat_bits(data: bytes) -> int:
     return _REPEATED if agree else _REPEATED | _FLAKY
 
 
-# The pass decodes only these fields.
-class _CaseCommit(msgspec.Struct, gc=False):
-    try_: TryNumber = msgspec.field(default=1, name="try")
-    status: Status = "ok"
-    lines: tuple[Offset, ...] = ()
-    failure: _FailureKind | None = None
-    usage: Usage | None = None
-    calls: int = 0
-    seconds: float = 0.0
-    tags: tuple[str, ...] = ()
-
-
-class _FailureKind(msgspec.Struct, gc=False):
-    kind: str
-
-
-class _CaseEnd(_CaseCommit, tag="end", tag_field="type", gc=False, kw_only=True):
-    index: CaseIndex
-    case: str
-    set: str
-    subject: str
-    stage: str
-
-
-class _CaseRecord(msgspec.Struct, tag="record", tag_field="type", gc=False):
-    index: CaseIndex
-    case: str
-    set: str
-    subject: str
-    part: str = ""
-    end: _CaseCommit | None = None
-
-
-class _CaseScore(msgspec.Struct, tag="score", tag_field="type", gc=False):
-    index: CaseIndex
-    scorer: str
-    metric: str
-    part: str = ""
-    vote: int = 0
-    status: ScoreStatus = "scored"
-    value: float | None = None
-    data: msgspec.Raw = msgspec.Raw()
-    tags: tuple[str, ...] = ()
-    interim: bool = False
-    end: _CaseCommit | None = None
-
-
 class _GoldData(msgspec.Struct):
     gold: Any = None
 
@@ -734,8 +678,6 @@ class _RepeatData(msgspec.Struct):
 _case_fields = attrgetter("index", "case", "set", "subject")
 _commit_fields = attrgetter("seconds", "calls", "usage", "tags", "failure")
 _score_fields = attrgetter("index", "scorer", "metric", "part", "vote", "status", "value", "interim", "data")
-_record_lines = msgspec.json.Decoder(_CaseEnd | _CaseRecord)
-_score_lines = msgspec.json.Decoder(_CaseEnd | _CaseScore)
 _decode_gold = msgspec.json.Decoder(_GoldData).decode
 _decode_repeats = msgspec.json.Decoder(_RepeatData).decode
 _REPEAT_KEYS = (b'"stable"', b'"repeats"', b'"votes"')

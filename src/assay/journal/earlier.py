@@ -20,8 +20,8 @@ from assay.core.errors import DamagedRun, Problem, cannot_write
 from assay.core.hashing import file_sha256
 from assay.files.plain_files import is_plain
 from assay.files.write import own_temporary
-from assay.journal.folder import Summary, read_summary_at, write_summary_at
 from assay.journal.lines import run_id
+from assay.journal.run_files import Summary, read_summary, write_summary_at
 
 EARLIER = "earlier"
 
@@ -86,7 +86,7 @@ def earlier_scorings(run: Path, score: str) -> list[EarlierScoring]:
     summaries = sorted((run / EARLIER).glob("*/summary.json"), key=lambda path: path.lstat().st_mtime_ns)
     for path in summaries:
         with suppress(DamagedRun):
-            summary = read_summary_at(path.parent, run_id(run))
+            summary = read_summary(path.parent, run=run_id(run))
             # After a change back and forth, a kept scoring is the present one again.
             if summary is not None and summary.score != score:
                 scorings.append(EarlierScoring(path.parent, summary))

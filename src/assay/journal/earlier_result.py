@@ -21,7 +21,8 @@ from msgspec.structs import replace
 
 from assay.core.errors import StopRun
 from assay.journal.earlier import keep_scoring
-from assay.journal.folder import (
+from assay.journal.lines import run_id
+from assay.journal.run_files import (
     ROWS,
     RunCosts,
     Summary,
@@ -31,7 +32,6 @@ from assay.journal.folder import (
     write_summary,
     write_summary_at,
 )
-from assay.journal.lines import run_id
 
 
 class _Result(NamedTuple):

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator
 from itertools import accumulate, repeat
 from math import nan
 from pathlib import Path
-from typing import ClassVar, Protocol, TypeVar
+from typing import ClassVar, TypeVar
 
 import msgspec
 
@@ -26,23 +26,28 @@ from assay.core.types import (
     COMMON,
     NO_CASE,
     Call,
-    CallIndex,
-    CaseIndex,
     End,
-    Offset,
     Response,
     Status,
-    TryNumber,
-    Usage,
 )
 from assay.files.plain_files import is_plain, plain_size
 from assay.journal import sidecar
+from assay.journal.line_types import (
+    CALLS,
+    INDEXED_CALLS,
+    INDEXED_RECORDS,
+    INDEXED_SCORES,
+    RECORDS,
+    SCORES,
+    WHOLE_LINES,
+    IndexedEnd,
+    IndexedResponse,
+)
 from assay.journal.lines import DamagedLine, read_blocks, run_id
 from assay.journal.sidecar import FilePosition, Fill, copy_column
 
 OK, SUBJECT_ERROR, INFRA_ERROR = 1, 2, 3
 CODES: dict[Status, int] = {"ok": OK, "subject_error": SUBJECT_ERROR, "infra_error": INFRA_ERROR}
-CALLS, RECORDS, SCORES = "calls.jsonl", "records.jsonl", "scores.jsonl"
 
 # Values of `call_kinds`.
 ASK_CALL, SCORE_CALL, SHARED_CALL = 0, 1, 2
@@ -85,7 +90,7 @@ class Spending(msgspec.Struct):
     judge_cut_replies: int = 0
     judge_empty_replies: int = 0
 
-    def add(self, stage: str, attempts: int, response: Response | _ResponseFacts | None, *, failed: bool) -> None:
+    def add(self, stage: str, attempts: int, response: Response | IndexedResponse | None, *, failed: bool) -> None:
         """Count one call. `attempts` is 0 for a reply that was copied.
 
         A failed call has a response if it was billed: then it has the tokens and the price.
@@ -125,7 +130,7 @@ class Spending(msgspec.Struct):
             self.output_tokens += usage.output
             self.reasoning_tokens += usage.reasoning
 
-    def _add_blank(self, response: Response | _ResponseFacts, *, is_judge: bool) -> None:
+    def _add_blank(self, response: Response | IndexedResponse, *, is_judge: bool) -> None:
         """Count a reply without text: cut before it began, or empty."""
         if not _is_blank(response):
             return
@@ -180,14 +185,18 @@ class RunIndex:
 
     sidecar_name = "index.bin"
     head_type: ClassVar[type[IndexHead]] = IndexHead
+    # The arrays by name, with their type codes. They are made, saved and loaded in this order.
+    ARRAYS: ClassVar[dict[str, str]] = {"call_cases": "i", "call_kinds": "B", "call_offsets": "q"}
+    call_cases: array[int]
+    call_kinds: array[int]
+    call_offsets: array[int]
 
     def __init__(self) -> None:
+        for name, typecode in self.ARRAYS.items():
+            setattr(self, name, array(typecode))
         self.ask = StageIndex()
         self.stages = {ASK: self.ask}
         self.tries: dict[int, int] = {}
-        self.call_cases = array("i")
-        self.call_kinds = array("B")
-        self.call_offsets = array("q")
         self.spent = Spending()
         self.failed_calls: dict[str, FailedCalls] = {}
         self.positions = {CALLS: 0, RECORDS: 0, SCORES: 0}
@@ -248,11 +257,11 @@ class RunIndex:
 
     def _read_records(self, path: Path, run: str) -> int:
         ask, tries, count, ends, committed = self.ask, self.tries, 0, 0, 0
-        for begin, sizes, lines in self._blocks(path, run, _record_lines):
+        for begin, sizes, lines in self._blocks(path, run, INDEXED_RECORDS):
             offset = begin
             for size, line in zip(sizes, lines, strict=True):
-                if type(line) is _EndLine:
-                    self._take(line.stage, line.index, line, offset)
+                if type(line) is IndexedEnd:
+                    self._take(line.stage, line.index, line.try_, line.status, offset)
                     ends += 1
                     committed += 1 + _length(line.lines)
                 elif (commit := line.end) is not None:
@@ -261,7 +270,7 @@ class RunIndex:
                     committed += 1 + _length(commit.lines)
                     # Nearly every line is the end of a first try that succeeded. This fast path is for them.
                     if commit.try_ != 1 or commit.status != "ok" or index in tries:
-                        self._take(ASK, index, commit, offset)
+                        self._take(ASK, index, commit.try_, commit.status, offset)
                     elif index == len(ask.codes):
                         ask.codes.append(OK)
                         ask.offsets.append(offset)
@@ -274,11 +283,11 @@ class RunIndex:
 
     def _read_scores(self, path: Path, run: str, stop: int) -> int:
         ask, tries, count, ends, committed = self.ask, self.tries, 0, 0, 0
-        for begin, sizes, lines in self._blocks(path, run, _score_lines, stop):
+        for begin, sizes, lines in self._blocks(path, run, INDEXED_SCORES, stop):
             offset = begin
             for size, line in zip(sizes, lines, strict=True):
-                if type(line) is _EndLine:
-                    self._take(line.stage, line.index, line, offset)
+                if type(line) is IndexedEnd:
+                    self._take(line.stage, line.index, line.try_, line.status, offset)
                     ends += 1
                     committed += 1 + _length(line.lines)
                 elif (commit := line.end) is not None:
@@ -287,7 +296,7 @@ class RunIndex:
                     committed += 1 + _length(commit.lines)
                     stage = self.stage(line.scorer)
                     if commit.try_ != 1 or commit.status != "ok" or index in tries or not ask.code(index):
-                        self._take(line.scorer, index, commit, offset)
+                        self._take(line.scorer, index, commit.try_, commit.status, offset)
                     elif index == len(stage.codes):
                         stage.codes.append(OK)
                         stage.offsets.append(offset)
@@ -300,7 +309,7 @@ class RunIndex:
 
     def _read_calls(self, path: Path, run: str) -> int:
         count = 0
-        for begin, sizes, lines in self._blocks(path, run, _call_lines):
+        for begin, sizes, lines in self._blocks(path, run, INDEXED_CALLS):
             position = len(self.call_cases)
             self.call_cases.extend([line.index for line in lines])
             self.call_kinds.extend([_call_kind(line.index, line.stage) for line in lines])
@@ -345,12 +354,12 @@ class RunIndex:
     def _forget_incomplete(self, path: Path, run: str) -> None:
         """Forget the ends that refer to a damaged line: their case is not complete."""
         intact: set[int] = set()
-        for begin, sizes, lines in read_blocks(path, _commit_lines, run=run, damage=[]):
+        for begin, sizes, lines in read_blocks(path, WHOLE_LINES[path.name], run=run, damage=[]):
             offset = begin
             for size, line in zip(sizes, lines, strict=True):
                 intact.add(offset)
-                committed = line.lines if line.end is None else line.end.lines
-                if not intact.issuperset(committed):
+                commit = line if isinstance(line, End) else line.end
+                if commit is not None and not intact.issuperset(commit.lines):
                     for stage in self.stages.values():
                         if stage.code(line.index) and stage.offsets[line.index] == offset:
                             stage.forget(line.index)
@@ -370,7 +379,7 @@ class RunIndex:
             stage.codes.append(OK)
             stage.offsets.append(offset)
         else:
-            self._take(end.stage, index, end, offset)
+            self._take(end.stage, index, end.try_, end.status, offset)
         counts = self.counts[file]
         counts.lines += lines
         counts.ends += 1
@@ -388,9 +397,10 @@ class RunIndex:
     def _add_failed_call(self, kind: str, offset: int) -> None:
         self.failed_calls.setdefault(kind, FailedCalls(0, offset)).count += 1
 
-    def _take(self, name: str, index: int, commit: _HasStatus, offset: int) -> None:
+    def _take(self, name: str, index: int, try_: int, status: Status, offset: int) -> None:
+        """Take the end of a stage of a case that stands at this offset."""
         stage = self.stages.get(name) or self.stage(name)
-        is_first = commit.try_ == 1 and commit.status == "ok" and index not in self.tries
+        is_first = try_ == 1 and status == "ok" and index not in self.tries
         if is_first and (stage is self.ask or self.ask.code(index)):
             # Nearly every end, twice for every case of a run. What follows is for the others.
             if index == len(stage.codes):
@@ -402,17 +412,17 @@ class RunIndex:
         if stage is not self.ask:
             last_try = self.tries.get(index, 1 if self.ask.code(index) else 0)
             # A score counts only if its try is the last one of the case. An older try has other answers.
-            if self.ask.code(index) and commit.try_ == last_try:
-                stage.set(index, commit.status, offset)
-            elif commit.try_ > last_try or not self.ask.code(index):
+            if self.ask.code(index) and try_ == last_try:
+                stage.set(index, status, offset)
+            elif try_ > last_try or not self.ask.code(index):
                 # The records of this try were damaged. The case runs again, as a later try, so that a score of the
                 # lost answer is never taken for a score of the new one.
-                self.tries[index] = max(commit.try_, last_try)
+                self.tries[index] = max(try_, last_try)
                 self._forget(index)
             return
-        stage.set(index, commit.status, offset)
-        if commit.try_ > 1 or commit.status != "ok":
-            self.tries[index] = commit.try_
+        stage.set(index, status, offset)
+        if try_ > 1 or status != "ok":
+            self.tries[index] = try_
             # The scores of the try before do not belong to this one.
             for other in self.stages.values():
                 if other is not stage:
@@ -449,7 +459,7 @@ class RunIndex:
 
     def _arrays(self) -> list[sidecar.Column]:
         """Return the arrays of the sidecar, in the order in which `_fill` reads them."""
-        arrays: list[sidecar.Column] = [self.call_cases, self.call_kinds, self.call_offsets]
+        arrays: list[sidecar.Column] = [getattr(self, name) for name in self.ARRAYS]
         for stage in self.stages.values():
             arrays += [stage.codes, stage.offsets]
         return arrays
@@ -459,9 +469,8 @@ class RunIndex:
             self.positions[name] = at.end
         self.tries, self.spent, self.counts = head.tries, head.spent, head.counts
         self.failed_calls = head.failed_calls
-        self.call_cases = fill(self.call_cases, next(arrays))
-        self.call_kinds = fill(self.call_kinds, next(arrays))
-        self.call_offsets = fill(self.call_offsets, next(arrays))
+        for name in self.ARRAYS:
+            setattr(self, name, fill(getattr(self, name), next(arrays)))
         for name in head.stages:
             stage = self.stage(name)
             stage.codes.extend(next(arrays))
@@ -504,7 +513,7 @@ def _call_kind(index: int, stage: str) -> int:
     return ASK_CALL if stage == ASK else SCORE_CALL
 
 
-def _is_blank(response: Response | _ResponseFacts) -> bool:
+def _is_blank(response: Response | IndexedResponse) -> bool:
     """Return whether a reply has no text. A likelihood and a reply to an SDK are in `data`, and are never blank."""
     if isinstance(response, Response):
         return response.data is None and not response.text.strip()
@@ -519,82 +528,3 @@ def _length(array_text: msgspec.Raw) -> int:
     """Return the number of items in a JSON array of numbers. Decoding it would take longer."""
     text = bytes(array_text)
     return text.count(b",") + 1 if len(text) > len("[]") else 0
-
-
-# The pass decodes only these fields. Decoding the full structs of core.types takes three times as long.
-_NO_LINES = _NO_VALUE = msgspec.Raw()
-
-
-class _CommitFields(msgspec.Struct, gc=False):
-    try_: TryNumber = msgspec.field(default=1, name="try")
-    status: Status = "ok"
-    lines: msgspec.Raw = _NO_LINES
-
-
-class _EndLine(msgspec.Struct, tag="end", tag_field="type", gc=False):
-    index: CaseIndex
-    stage: str
-    try_: TryNumber = msgspec.field(name="try")
-    status: Status
-    lines: msgspec.Raw = _NO_LINES
-
-
-class _RecordLine(msgspec.Struct, tag="record", tag_field="type", gc=False):
-    index: CaseIndex
-    end: _CommitFields | None = None
-
-
-class _ScoreLine(msgspec.Struct, tag="score", tag_field="type", gc=False):
-    index: CaseIndex
-    scorer: str
-    end: _CommitFields | None = None
-
-
-class _ResponseFacts(msgspec.Struct, gc=False):
-    text: msgspec.Raw = _NO_VALUE
-    finish: str | None = None
-    usage: Usage | None = None
-    data: msgspec.Raw = _NO_VALUE
-    cost: float | None = None
-    address: str = ""
-    adapted: tuple[str, ...] = ()
-    price_table: str = ""
-    free: bool = False
-
-
-class _CallFailure(msgspec.Struct, gc=False):
-    kind: str
-
-
-class _CallLine(msgspec.Struct, tag="call", tag_field="type", gc=False):
-    index: CallIndex
-    stage: str
-    response: _ResponseFacts | None = None
-    failure: _CallFailure | None = None
-    attempts: int = 1
-
-
-class _CommittedLines(msgspec.Struct):
-    lines: list[Offset] = []
-
-
-class _CommitLine(msgspec.Struct):
-    """Any line of records or scores, with the offsets of the lines that it commits."""
-
-    index: CaseIndex
-    lines: list[Offset] = []
-    end: _CommittedLines | None = None
-
-
-class _HasStatus(Protocol):
-    @property
-    def try_(self) -> int: ...
-
-    @property
-    def status(self) -> Status: ...
-
-
-_record_lines = msgspec.json.Decoder(_EndLine | _RecordLine)
-_score_lines = msgspec.json.Decoder(_EndLine | _ScoreLine)
-_call_lines = msgspec.json.Decoder(_CallLine)
-_commit_lines = msgspec.json.Decoder(_CommitLine)

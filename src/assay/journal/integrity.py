@@ -16,7 +16,9 @@ import msgspec
 
 from assay.core.errors import DamagedRun, Problem
 from assay.files.plain_files import PUBLISHED, open_plain_file, plain_problem, read_plain
-from assay.journal.folder import (
+from assay.journal.index import RunIndex
+from assay.journal.lines import advice, damage_error
+from assay.journal.run_files import (
     FILES,
     MAX_HEADER,
     ROWS,
@@ -27,8 +29,6 @@ from assay.journal.folder import (
     result_digests,
     usable_summary,
 )
-from assay.journal.index import RunIndex
-from assay.journal.lines import advice, damage_error
 
 FINAL_STATES = frozenset({"finished", "incomplete", "stopped"})
 """States in which no process has written to the run folder since it wrote summary.json."""

@@ -17,26 +17,17 @@ from msgspec.structs import replace
 
 from assay.core.error_counts import with_place
 from assay.core.errors import AssayError
-from assay.core.types import ASK, Call, Commit, End, Record, Score
+from assay.core.types import ASK, Call, End, Record, Score
 from assay.files.plain_files import is_plain
 from assay.files.redact import Redactor
 from assay.journal.calls import CallReader, SharedReplies
 from assay.journal.disk_reserve import DiskReserve
-from assay.journal.folder import FILES, RunCosts
-from assay.journal.index import (
-    ASK_CALL,
-    CALLS,
-    INFRA_ERROR,
-    OK,
-    RECORDS,
-    SCORES,
-    SHARED_CALL,
-    SUBJECT_ERROR,
-    RunIndex,
-)
+from assay.journal.index import ASK_CALL, INFRA_ERROR, OK, SHARED_CALL, SUBJECT_ERROR, RunIndex
+from assay.journal.line_types import CALLS, RECORDS, SCORES
 from assay.journal.lines import JournalFile, SyncThread, run_id
 from assay.journal.reader import RunReader
 from assay.journal.repair import Repair, reopen_cases, repair
+from assay.journal.run_files import FILES, RunCosts
 from assay.journal.sidecar import MIN_LINES
 
 # Characters of a failure's message in summary.json. The end of the case has all of it.
@@ -308,19 +299,7 @@ class Journal:
                     offset, lines[number] = file.add(lines[number])
                     end.lines.append(offset)
                 # The commit is a field of the last line. As a separate line it would double the lines of most runs.
-                commit = Commit(
-                    end.try_,
-                    end.status,
-                    end.lines,
-                    end.failure,
-                    end.usage,
-                    end.calls,
-                    end.seconds,
-                    end.label,
-                    end.tags,
-                    end.cost,
-                )
-                offset, written = file.add(lines[-1], commit)
+                offset, written = file.add(lines[-1], end.commit)
                 if written is not lines[-1] and written.end is not None:
                     lines[-1] = replace(written, end=None)
                     end = replace(end, failure=written.end.failure, label=written.end.label, tags=written.end.tags)

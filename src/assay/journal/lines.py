@@ -486,12 +486,7 @@ def read_header(path: Path, run: str = "", damage: list[DamagedLine] | None = No
     `run` is the id that it must have, if it is not empty. With `damage`, a damaged header is added to that list, and
     the id comes from `run` or from `run.json`.
     """
-    with open_plain_file(path) as file:
-        line = file.readline().rstrip(b"\n")
-    try:
-        header = msgspec.json.decode(line, type=Header)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        header = None
+    line, header = _first_line(path)
     if header is not None and header.schema != FORMAT and b'"crc":"' not in line:
         raise other_format(f"{path}:1", header.schema)
     if header is None or not is_intact(line, 0, seed(header.run, header.file)):
@@ -510,16 +505,21 @@ def read_header(path: Path, run: str = "", damage: list[DamagedLine] | None = No
     return Header(file=path.stem, schema=FORMAT, run=run)
 
 
+def _first_line(path: Path) -> tuple[bytes, Header | None]:
+    """Return the first line of a file, without its line break, and the header in it; None if it is no header."""
+    with open_plain_file(path) as file:
+        line = file.readline().rstrip(b"\n")
+    try:
+        return line, msgspec.json.decode(line, type=Header)
+    except NO_LINE:
+        return line, None
+
+
 def _id_beside(path: Path) -> str:
     """Return the id in the first line of another file of the journal, if `run.json` and the file's own are damaged."""
     for other in filter(is_plain, sorted(path.parent.glob("*.jsonl"))):
-        with open_plain_file(other) as file:
-            line = file.readline().rstrip(b"\n")
-        try:
-            header = msgspec.json.decode(line, type=Header)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            continue
-        if is_intact(line, 0, seed(header.run, header.file)):
+        line, header = _first_line(other)
+        if header is not None and is_intact(line, 0, seed(header.run, header.file)):
             return header.run
     return ""
 

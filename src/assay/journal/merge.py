@@ -12,8 +12,7 @@ from __future__ import annotations
 import os
 import secrets
 import shutil
-from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -21,16 +20,14 @@ import msgspec
 from assay.core.errors import DamagedRun, Problem, cannot_write
 from assay.files import write
 from assay.files.plain_files import is_plain
-from assay.journal.folder import FILES, ROWS, RunInfo, free_start, run_name, write_info
-from assay.journal.index import CALLS
-from assay.journal.lines import JournalFile, advice, line_content, read_blocks
-from assay.journal.repair import LINES_PER_WRITE, with_new_places
+from assay.journal.folder import free_start, run_name
+from assay.journal.lines import JournalFile, UnchangedLine, advice, line_content, read_lines
+from assay.journal.repair import copy_lines
+from assay.journal.run_files import FILES, ROWS, RunInfo, write_info
 from assay.usercode.opened_files import CODE_FILES, CodeFile, CodeFiles
 
 # The folder in which a merged run is made.
 _WORK = ".merge"
-# A line that commits other lines has this text. Others may have it in their data, which costs a decoding.
-_COMMITS = b'"lines":['
 _raw_lines = msgspec.json.Decoder(msgspec.Raw)
 
 
@@ -71,36 +68,15 @@ def _merge_file(sources: Sequence[Path], target: Path, run: str) -> None:
     file = JournalFile(target, run=run)
     try:
         for source in sources:
-            _copy_lines(source, file)
+            if left_out := copy_lines(_unchanged_lines(source), file):
+                raise DamagedRun(_lost_line(source, left_out[0]))
     finally:
         file.close()
 
 
-def _copy_lines(source: Path, target: JournalFile) -> None:
-    """Append the lines of a file. Lines that commit others get the new offsets of those."""
-    # Where each line was, and where it is now. Calls refer to no line, so they need none.
-    places, new_places = array("q"), array("q")
-    is_calls = source.name == CALLS
-    added = 0
-    for begin, sizes, lines in read_blocks(source, _raw_lines):
-        offset = begin
-        for size, line in zip(sizes, lines, strict=True):
-            content = line_content(bytes(line), offset)
-            if is_calls:
-                target.add_encoded(content)
-            else:
-                if _COMMITS in content:
-                    moved = with_new_places(content, places, new_places)
-                    if moved is None:
-                        raise DamagedRun(_lost_line(source, offset))
-                    content = moved
-                places.append(offset)
-                new_places.append(target.add_encoded(content))
-            added += 1
-            if added % LINES_PER_WRITE == 0:
-                target.write()
-            offset += size
-    target.write()
+def _unchanged_lines(path: Path) -> Iterator[UnchangedLine]:
+    for offset, line in read_lines(path, _raw_lines):
+        yield UnchangedLine(offset, line_content(bytes(line), offset))
 
 
 def _lost_line(path: Path, offset: int) -> Problem:

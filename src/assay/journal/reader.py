@@ -29,7 +29,7 @@ class RunReader:
         last = self._last_line(self._records, ASK, index)
         if last is None or type(last) is End:
             return last
-        return _end_of_line(last, ASK, last.end)
+        return End.of_line(last, ASK, last.end)
 
     def ended(self, index: int) -> tuple[End, list[Record]] | None:
         """Return how the case ended, with the records of that try; None if it has not ended."""
@@ -41,7 +41,7 @@ class RunReader:
         commit: Commit = last.end
         # Most cases have one record.
         records = self._lines(self._records, last) if commit.lines else [last]
-        return _end_of_line(last, ASK, commit), records
+        return End.of_line(last, ASK, commit), records
 
     def records(self, index: int) -> list[Record]:
         """Return the records of the case's last try that ended."""
@@ -79,26 +79,6 @@ class RunReader:
         """Close the files."""
         self._records.close()
         self._scores.close()
-
-
-def _end_of_line(line: Record | Score, stage: str, commit: Commit) -> End:
-    return End(
-        line.index,
-        line.case,
-        line.set,
-        line.subject,
-        stage,
-        commit.try_,
-        commit.status,
-        commit.lines,
-        commit.failure,
-        commit.usage,
-        commit.calls,
-        commit.seconds,
-        commit.label,
-        commit.tags,
-        commit.cost,
-    )
 
 
 class DecodedLines:

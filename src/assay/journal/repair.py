@@ -15,22 +15,24 @@ import os
 import shutil
 from array import array
 from bisect import bisect_left
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
 from assay.core.errors import DamagedRun, Problem, cannot_write
-from assay.core.types import ASK, Call, CallIndex, End, Failure, Offset, Record, Score, TryNumber
+from assay.core.types import ASK, Call, End, Failure, Record, Score
 from assay.files.plain_files import is_plain, open_plain_file
-from assay.journal.index import CALLS, RECORDS, SCORES, RunIndex
+from assay.journal.index import RunIndex
+from assay.journal.line_types import CALLS, RECORDS, SCORES, WHOLE_LINES
 from assay.journal.lines import (
     MAX_LISTED,
     NO_LINE,
     DamagedLine,
     JournalFile,
+    UnchangedLine,
     read_blocks,
     run_id,
     seed,
@@ -40,8 +42,10 @@ from assay.journal.lines import (
 DAMAGED = "damaged"
 """Folder in the run folder that keeps damaged journal files."""
 
-# Lines of a rewritten file that are written at once.
-LINES_PER_WRITE = 1000
+# Lines of a new file that are written at once.
+_LINES_PER_WRITE = 1000
+# A line that commits other lines has this text. Others may have it in their data, which costs a decoding.
+_COMMITS = b'"lines"'
 
 
 class Repair(NamedTuple):
@@ -124,7 +128,7 @@ def _unchanged_lines(path: Path, start: int) -> _UnchangedLines:
 def _is_forged(content: bytes, file: str) -> bool:
     """Return whether a line has a matching checksum and a content that assay does not write."""
     try:
-        LINE_DECODERS[file].decode(content)
+        WHOLE_LINES[file].decode(content)
     except NO_LINE:
         return True
     return False
@@ -136,23 +140,21 @@ def _rewrite(path: Path, run: str, lines: _UnchangedLines) -> Path:
     shutil.rmtree(work, ignore_errors=True)  # an earlier repair was killed
     work.mkdir()
     target = JournalFile(work / path.name, run=run)
-    start = seed(run, path.stem)
-    new_places = array("q")
-    with open_plain_file(path) as file:
-        for offset in lines.offsets:
-            file.seek(offset)
-            line = unchanged_line(file.readline().rstrip(b"\n"), start)
-            content = with_new_places(line.content, lines.places, new_places) if line else None
-            # -1: one of the lines that it commits is lost.
-            new_places.append(-1 if content is None else target.add_encoded(content))
-            if len(new_places) % LINES_PER_WRITE == 0:
-                target.write()
-    target.write()
+    copy_lines(_read_again(path, seed(run, path.stem), lines.offsets), target)
     target.close()
     kept = _keep(path)
     (work / path.name).replace(path)
     work.rmdir()
     return kept
+
+
+def _read_again(path: Path, start: int, offsets: Iterable[int]) -> Iterator[UnchangedLine]:
+    with open_plain_file(path) as file:
+        for offset in offsets:
+            file.seek(offset)
+            line = unchanged_line(file.readline().rstrip(b"\n"), start)
+            if line is not None:
+                yield line
 
 
 def _keep(path: Path) -> Path:
@@ -169,68 +171,50 @@ def _keep(path: Path) -> Path:
     return kept
 
 
-class _EndPlaces(msgspec.Struct):
-    lines: list[Offset] = []
+def copy_lines(lines: Iterable[UnchangedLine], target: JournalFile) -> list[int]:
+    """Append lines of a journal file, which come in the order of their places, to another one.
+
+    A line that commits others gets the new places of those. It is left out if one of them is not in the target.
+    Returns the places of the lines that were left out.
+    """
+    places, new_places = array("q"), array("q")
+    left_out: list[int] = []
+    for number, line in enumerate(lines, 1):
+        content: bytes | None = line.content
+        if _COMMITS in line.content and target.name != CALLS:
+            content = _with_new_places(line.content, places, new_places)
+        if content is None:
+            left_out.append(line.place)
+        else:
+            places.append(line.place)
+            new_places.append(target.add_encoded(content))
+        if number % _LINES_PER_WRITE == 0:
+            target.write()
+    target.write()
+    return left_out
 
 
-class _LineWithPlaces(msgspec.Struct):
-    """The offsets of the lines that a line of records or scores commits."""
-
-    lines: list[Offset] = []
-    end: _EndPlaces | None = None
-
-
-_decode_commit = msgspec.json.Decoder(_LineWithPlaces).decode
-_decode_line = msgspec.json.Decoder(Record | Score | End).decode
-# The whole lines: a forged field that only some reader needs is damage too.
-LINE_DECODERS: dict[str, msgspec.json.Decoder[Any]] = {
-    CALLS: msgspec.json.Decoder(Call),
-    RECORDS: msgspec.json.Decoder(Record | End),
-    SCORES: msgspec.json.Decoder(Score | End),
-}
-
-
-def with_new_places(content: bytes, places: array[int], new_places: array[int]) -> bytes | None:
-    """Return the line with the new offsets of the lines that it commits; None if one of them is lost."""
+def _with_new_places(content: bytes, places: array[int], new_places: array[int]) -> bytes | None:
+    """Return the line with the new places of the lines that it commits; None if one of them has none."""
     try:
-        commit = _decode_commit(content)
+        line = _decode_line(content)
     except NO_LINE:
         return None
-    old = commit.lines if commit.end is None else commit.end.lines
-    if not old:
+    commit = line if isinstance(line, End) else line.end
+    if commit is None or not commit.lines:
         return content
     new = []
-    for place in old:
+    for place in commit.lines:
         number = bisect_left(places, place)
         # A commit follows its lines, so their new places are known.
-        if number >= len(new_places) or places[number] != place or new_places[number] < 0:
+        if number == len(places) or places[number] != place:
             return None
         new.append(new_places[number])
-    line = _decode_line(content)
-    if isinstance(line, End):
-        return msgspec.json.encode(replace(line, lines=new))
-    assert line.end is not None
-    return msgspec.json.encode(replace(line, end=replace(line.end, lines=new)))
+    commit = replace(commit, lines=new)
+    return msgspec.json.encode(commit if isinstance(line, End) else replace(line, end=commit))
 
 
-class _TryFields(msgspec.Struct):
-    try_: TryNumber = msgspec.field(default=1, name="try")
-
-
-class _TryLine(msgspec.Struct):
-    """The case and the try of any line. The try of a score is in its `end`."""
-
-    index: CallIndex
-    case: str
-    set: str
-    subject: str
-    stage: str = ""
-    try_: TryNumber = msgspec.field(default=0, name="try")
-    end: _TryFields | None = None
-    type: str = ""
-
-
-_try_lines = msgspec.json.Decoder(_TryLine)
+_decode_line = msgspec.json.Decoder(Record | Score | End).decode
 
 
 def reopen_cases(folder: Path) -> None:
@@ -241,30 +225,37 @@ def reopen_cases(folder: Path) -> None:
     """
     last_tries = array("l")
     for line in _lines(folder / RECORDS):
-        if line.type == "end" or line.end is not None:
+        if try_ := _ended_try(line):
             last_tries.extend([0] * (line.index + 1 - len(last_tries)))
-            last_tries[line.index] = max(last_tries[line.index], line.end.try_ if line.end else line.try_)
-    later: dict[int, _TryLine] = {}
+            last_tries[line.index] = max(last_tries[line.index], try_)
+    lost: dict[int, End] = {}
+    failure = Failure("damaged", "the end of this case was damaged in records.jsonl")
     for name in (CALLS, SCORES):
         for line in _lines(folder / name):
-            if not 0 <= line.index < len(last_tries) or (name == CALLS and line.stage != ASK):
+            if not 0 <= line.index < len(last_tries) or (isinstance(line, Call) and line.stage != ASK):
                 continue
-            line.try_ = line.end.try_ if line.end else line.try_
-            known = later[line.index].try_ if line.index in later else last_tries[line.index]
-            if known and line.try_ > known:
-                later[line.index] = line
-    if not later:
+            try_ = line.try_ if isinstance(line, Call) else _ended_try(line)
+            known = lost[line.index].try_ if line.index in lost else last_tries[line.index]
+            if known and try_ > known:
+                head = (line.index, line.case, line.set, line.subject)
+                lost[line.index] = End(*head, ASK, try_, "infra_error", [], failure)
+    if not lost:
         return
     file = JournalFile(folder / RECORDS)
-    failure = Failure("damaged", "the end of this case was damaged in records.jsonl")
-    for line in later.values():
-        head = (line.index, line.case, line.set, line.subject)
-        file.add(End(*head, ASK, line.try_, "infra_error", [], failure))
+    for end in lost.values():
+        file.add(end)
     file.write()
     file.close()
 
 
-def _lines(path: Path) -> Iterator[_TryLine]:
+def _ended_try(line: Call | Record | Score | End) -> int:
+    """Return the number of the try that a line of records or scores ends, or 0 if it ends none."""
+    if isinstance(line, End):
+        return line.try_
+    return line.end.try_ if not isinstance(line, Call) and line.end is not None else 0
+
+
+def _lines(path: Path) -> Iterator[Call | Record | Score | End]:
     if is_plain(path):
-        for _, _, lines in read_blocks(path, _try_lines, damage=[]):
+        for _, _, lines in read_blocks(path, WHOLE_LINES[path.name], damage=[]):
             yield from lines

@@ -26,7 +26,7 @@ from assay.files.write import own_temporary
 from assay.journal.lines import FORMAT
 
 # Change it when the meaning of a sidecar's content changes. Older sidecars are then ignored.
-_VERSION = 8
+_VERSION = 9
 # Smaller runs are read faster than a sidecar is worth. At this size, reading takes about a third of a second.
 MIN_LINES = 20_000
 # The bytes before a position that identify the line there: `,"crc":"a55c19f7"}` and the line break.

@@ -11,7 +11,8 @@ from pathlib import Path
 from assay.core.errors import AssayError
 from assay.journal import folder as folders
 from assay.journal.calls import ReusableCalls
-from assay.journal.folder import HOME, RunInfo
+from assay.journal.folder import HOME
+from assay.journal.run_files import RunInfo, read_info
 from assay.runner.identity import OutdatedRun, RunIdentity, names_of
 from assay.runner.opened import OpenedRun
 from assay.store.runs import find_run
@@ -90,7 +91,7 @@ class BorrowedReplies:
     def _has_same_reuse_identity(self, run: Path) -> bool:
         """Return whether a run has the same `reuse_identity`. A run that asks all the same is a repeat on purpose."""
         try:
-            info = folders.read_info(run)
+            info = read_info(run)
         except AssayError:
             # A damaged neighbour, or one of another format, lends nothing. It must not stop this run.
             return False

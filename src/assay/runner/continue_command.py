@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from assay.core.errors import AssayError
-from assay.journal.folder import read_info
+from assay.journal.run_files import read_info
 from assay.store.runs import started_in
 from assay.suites import command_table
 

@@ -15,10 +15,10 @@ from assay.core.suite_pages import damage_of
 from assay.core.types import BAD_CASE
 from assay.engine.cases import CaseResults, Cases
 from assay.files.write import close_to_others
-from assay.journal import folder as folders
 from assay.journal.earlier_result import EarlierResult
-from assay.journal.folder import RunFolder, RunInfo, Summary
+from assay.journal.folder import RunFolder
 from assay.journal.journal import Journal
+from assay.journal.run_files import RunInfo, Summary, copy_to_newest, result_digests, write_summary
 from assay.runner.identity import RunIdentity
 from assay.runner.opened import OpenedRun
 from assay.runner.results import Run
@@ -84,7 +84,7 @@ class Finish:
             # Only the suite's notices: the printer prints report.notices each time it prints the report.
             self._opened.notice(suite.on_report(outcome.report))
         summary = self._summary(seconds, None, outcome)
-        summary.digests = folders.result_digests(self._folder.path, outcome.files)
+        summary.digests = result_digests(self._folder.path, outcome.files)
         summary = self._opened.redactor.redacted(summary)
         self._write_summary(summary)
         return self._run(summary)
@@ -132,8 +132,8 @@ class Finish:
 
     def _write_summary(self, summary: Summary) -> None:
         self._journal.save_index()
-        folders.write_summary(self._folder.path, summary)
-        folders.copy_to_newest(self._folder.path, summary)
+        write_summary(self._folder.path, summary)
+        copy_to_newest(self._folder.path, summary)
 
     def _run(self, summary: Summary, error: BaseException | None = None) -> Run:
         reason = self._opened.redactor.clean(str(error)) if error is not None else ""

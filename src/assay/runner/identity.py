@@ -24,6 +24,7 @@ from assay.core.spec import values_marked
 from assay.core.suite import Suite
 from assay.journal import folder as folders
 from assay.journal.folder import HOME
+from assay.journal.run_files import read_info
 from assay.runner.opened import OpenedRun
 from assay.suites import BUILT_IN
 from assay.usercode.code_hash import code_sha256
@@ -63,7 +64,7 @@ class RunIdentity:
         # As run.json has it, to be compared with that of other runs.
         self.reuse_identity = msgspec.to_builtins(opened.suite.reuse_identity(), str_keys=True)
         self.folder = folder
-        self.shard = folders.read_info(folder).shard if folder else Shard.parse(self.spec.shard)
+        self.shard = read_info(folder).shard if folder else Shard.parse(self.spec.shard)
         self.home = folder.parent if folder else Path(self.spec.output_dir) / HOME
         self.continued: Path | None = None
         """The run to continue, instead of the newest one that asks the same."""
@@ -120,7 +121,7 @@ class RunIdentity:
         """
         for run in folders.runs_of_suite(self.home, self.spec.suite, self.ask):
             try:
-                other = folders.read_info(run).shard
+                other = read_info(run).shard
             except AssayError:
                 continue  # whoever continues this run hears of its damage
             if other == self.shard:
@@ -155,7 +156,7 @@ class RunIdentity:
         now = msgspec.to_builtins(self.ask_parts, str_keys=True)
         options = [
             place.removeprefix("options.")
-            for place in differences(folders.read_info(newest).parts["ask"], now)
+            for place in differences(read_info(newest).parts["ask"], now)
             if place.startswith("options.")
         ]
         changed_options = ", ".join(options) or "data, prompts or code"

@@ -30,8 +30,9 @@ from assay.files.bounds import refuse_special_file
 from assay.files.redact import Redactor, secrets_from_environment
 from assay.files.write import close_to_others
 from assay.journal import folder as folders
-from assay.journal.folder import HOME, RunFolder, RunInfo, Summary
+from assay.journal.folder import HOME, RunFolder
 from assay.journal.journal import Journal
+from assay.journal.run_files import ROWS, RunInfo, Summary, read_info, read_summary, result_digests, write_summary
 from assay.runner.results import Run
 from assay.runner.summary import complete_report, make_summary
 from assay.suites import find_suite
@@ -165,9 +166,9 @@ def _import(source: ImportedRun, home: Path) -> Run:
     ask = fingerprint([plan.format, [file.sha256 for file in origin.files]])
     existing = folders.find_imported(home, plan.suite, ask)
     if existing is not None:
-        summary = folders.read_summary(existing)
+        summary = read_summary(existing)
         if summary is not None:
-            return Run(existing, folders.read_info(existing), summary, summary.exit_code, asked=False)
+            return Run(existing, read_info(existing), summary, summary.exit_code, asked=False)
     info = RunInfo(
         suite=plan.suite,
         ask=ask,
@@ -242,13 +243,13 @@ def _write(source: ImportedRun, folder: RunFolder, info: RunInfo, secrets: list[
         summary.cost = journal.index.spent.copied_cost
     finally:
         journal.close()
-    redactor, rows = Redactor(secrets), folder.path / folders.ROWS
+    redactor, rows = Redactor(secrets), folder.path / ROWS
     if rows.is_file():
         redactor.redact_file(rows)
         close_to_others(rows)
     summary = redactor.redacted(summary)
-    summary.digests = folders.result_digests(folder.path)
-    folders.write_summary(folder.path, summary)
+    summary.digests = result_digests(folder.path)
+    write_summary(folder.path, summary)
     return summary
 
 

@@ -21,9 +21,10 @@ from assay.core.events import Notify
 from assay.core.shard import Shard
 from assay.files.write import close_to_others, open_new
 from assay.journal import folder as folders
-from assay.journal.folder import HOME, MergedShard, RunInfo, Summary
+from assay.journal.folder import HOME
 from assay.journal.integrity import refuse_lost_lines
 from assay.journal.merge import create_merged_run, remove_killed_merge
+from assay.journal.run_files import MergedShard, RunInfo, Summary, check_owner, read_info
 from assay.runner.loops import run_blocking
 from assay.runner.opening import refuse_incomplete
 from assay.runner.rescore import changed_places, hint_at_start_folder, left_out_outputs, replay_suite, spec_of_run
@@ -176,7 +177,7 @@ class ShardMerge:
         for run in folders.runs_of_suite(self._home, self._first.suite, self._first.ask):
             if self._is_own(run):
                 return run
-            ids = [shard.id for shard in folders.read_info(run).merged]
+            ids = [shard.id for shard in read_info(run).merged]
             if ids and ids == [shard.info.id for shard in self.shards]:
                 raise UsageError(
                     f"{run} was merged from these shards before one of them was continued. Choose another --output-dir"
@@ -185,7 +186,7 @@ class ShardMerge:
         return None
 
     def _is_own(self, run: Path) -> bool:
-        merged = folders.read_info(run).merged
+        merged = read_info(run).merged
         return [(each.id, each.journal) for each in merged] == [
             (shard.info.id, shard.summary.journal) for shard in self.shards
         ]
@@ -269,11 +270,11 @@ def _find_runs(name: str, output_dir: str) -> list[Path]:
 
 
 def _is_merged(run: Path) -> bool:
-    return bool(folders.read_info(run).merged)
+    return bool(read_info(run).merged)
 
 
 def _read_info(folder: Path) -> RunInfo:
-    info = folders.read_info(folder)
+    info = read_info(folder)
     if info.shard is None:
         what = "was merged already" if info.merged else "is a whole run"
         raise UsageError(f"{folder} {what}, not a shard: it was not started with --shard. Leave it out")
@@ -317,7 +318,7 @@ def _missing(numbers: Sequence[int], count: int) -> str:
 def _read_complete(folder: Path, info: RunInfo, tell: Callable[[str], None]) -> ShardRun | None:
     """Return a shard, verified as far as that is possible without its lines; None if it is not complete."""
     assert info.shard is not None
-    folders.check_owner(folder, info)
+    check_owner(folder, info)
     run = state_of(folder)
     refuse_lost_lines(folder, run.summary)
     is_over = run.summary is not None and run.state in ("finished", "incomplete") and run.done == info.total

@@ -21,8 +21,7 @@ from assay.core.roles import SEVERAL
 from assay.core.spec import RunSpec, fields
 from assay.core.suite import MAIN, Suite
 from assay.engine.connect import Connections, ReplayOnlyModel
-from assay.journal import folder as folders
-from assay.journal.folder import RunInfo
+from assay.journal.run_files import RunInfo, read_info
 from assay.runner.runner import Runner
 from assay.suites import find_suite
 from assay.usercode.model_args import argument_notices, with_options_of_arguments
@@ -62,7 +61,7 @@ def _open_run(spec: RunSpec, observers: Sequence[Notify], *, asks: bool, command
 
 def _open_adopted(spec: RunSpec, folder: Path, observers: Sequence[Notify], *, asks: bool) -> Runner:
     """Open an existing run to score it again. At most its judges are connected; other models send no requests."""
-    info = folders.read_info(folder)
+    info = read_info(folder)
     if info.imported is not None:
         raise UsageError(f"{folder} was imported; only runs that assay made can be scored again")
     refuse_incomplete(folder, info)

@@ -18,7 +18,7 @@ from assay.core.errors import InputError, UsageError
 from assay.core.events import Notify
 from assay.core.spec import RunSpec, build, fields, outputs_named_by
 from assay.journal import folder as folders
-from assay.journal.folder import RunInfo
+from assay.journal.run_files import RunInfo, read_info, read_summary
 from assay.runner.loops import run_blocking
 from assay.runner.opening import OpenedSuite, open_suite, refuse_incomplete
 from assay.runner.results import Run
@@ -56,14 +56,14 @@ class Rescore:
 
     def __init__(self, name: str, files: Sequence[str], observers: Sequence[Notify] = ()) -> None:
         self.folder = find_run(name)
-        self.info = folders.read_info(self.folder)
+        self.info = read_info(self.folder)
         if self.info.imported is not None:
             raise UsageError(
                 f"{self.folder} was imported from {self.info.imported.files[0].path}. Only runs that assay made can be "
                 "scored again: the settings of the other program's scorers are not known"
             )
         refuse_incomplete(self.folder, self.info)
-        summary = folders.read_summary(self.folder)
+        summary = read_summary(self.folder)
         if summary is None or summary.state not in ("finished", "incomplete"):
             raise UsageError(f"{self.folder} is not finished. Repeat the run's command to continue it")
         self._before = summary

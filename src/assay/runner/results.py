@@ -25,7 +25,7 @@ from assay.core.report import Metric, Report
 from assay.core.suite_pages import StoredCase
 from assay.core.types import Call, Failure, Record, Score
 from assay.journal.earlier import EarlierScoring, earlier_scorings
-from assay.journal.folder import RunInfo, Summary
+from assay.journal.run_files import RunInfo, Summary
 from assay.store.cases import RunCases
 from assay.store.runs import find_run, state_of
 

@@ -29,9 +29,10 @@ from assay.core.suite import Rows, Suite
 from assay.engine.cases import Cases
 from assay.journal import folder as folders
 from assay.journal.earlier import is_kept
-from assay.journal.folder import RunFolder, RunInfo
+from assay.journal.folder import RunFolder
 from assay.journal.integrity import is_damaged
 from assay.journal.lines import forget_sidecars
+from assay.journal.run_files import RunInfo, check_owner, copy_to_newest, has_own_newest, read_info, usable_summary
 from assay.language.patterns import forget_stops
 from assay.runner.borrowed_replies import BorrowedReplies
 from assay.runner.identity import OutdatedRun, RunIdentity
@@ -81,7 +82,7 @@ class Runner:
     def show_finished(self) -> Run | None:
         """Return the run if nothing is left to request, score or write, else None. Brings its copies up to date."""
         path = self.identity.find_run().folder
-        summary = folders.usable_summary(path) if path else None
+        summary = usable_summary(path) if path else None
         if path is None or summary is None or summary.state != "finished" or summary.score != self.identity.score:
             return None
         if self.spec.retry_failed and summary.subject_error:
@@ -92,20 +93,20 @@ class Runner:
         # So is one that a killed start with other scores may have replaced.
         if any(is_kept(path, Path(file)) for file in summary.files):
             return None
-        if folders.is_overwritten(path, summary, self.spec.suite) or not folders.has_own_newest(path, summary):
+        if folders.is_overwritten(path, summary, self.spec.suite) or not has_own_newest(path, summary):
             return None
         # A damaged journal is repaired by `run`. The numbers of the summary are right, but no case could be shown.
         if is_damaged(path, summary):
             return None
         try:
-            folders.copy_to_newest(path, summary)
+            copy_to_newest(path, summary)
         except StopRun as error:
             # The copy is a convenience. A finished run is shown also where nothing can be written.
             why = f"{summary.newest} is not up to date: {error.__cause__}"
             self._opened.notice([f"the run is finished, its files are in {path}; {why}"])
         if summary.report is not None and self._opened.trusted:
             self._opened.notice(self.suite.on_report(summary.report))
-        return Run(path, folders.read_info(path), summary, summary.exit_code, asked=False)
+        return Run(path, read_info(path), summary, summary.exit_code, asked=False)
 
     async def start_or_show(self, *, signals: bool = False) -> Run:
         """Return the finished run, or run what is left. Closes the models and the suite.
@@ -179,8 +180,8 @@ class Runner:
         identity = self.identity
         path = identity.find_run().folder
         if path is not None:
-            info = folders.read_info(path)
-            folders.check_owner(path, info, "" if identity.folder else identity.ask)
+            info = read_info(path)
+            check_owner(path, info, "" if identity.folder else identity.ask)
             cases = Cases(self.suite, self.suite.rows(info.facts), identity.shard)
             self._borrowed.continue_run(info)
             with folders.selection_lock(identity.home):

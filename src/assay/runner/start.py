@@ -23,14 +23,14 @@ from assay.engine.loop import Loop, LoopSetup
 from assay.engine.permits import Permits
 from assay.engine.shared_calls import SharedCalls
 from assay.engine.waiting import waiting_reports
-from assay.journal import folder as folders
 from assay.journal.calls import ReusableCalls, find_reusable
 from assay.journal.disk_reserve import DiskReserve
 from assay.journal.earlier_result import EarlierResult
-from assay.journal.folder import RunFolder, RunInfo, Summary
+from assay.journal.folder import RunFolder
 from assay.journal.integrity import file_problems
 from assay.journal.journal import Journal
 from assay.journal.repair import repair_notices
+from assay.journal.run_files import ROWS, RunInfo, Summary
 from assay.runner.borrowed_replies import BorrowedReplies
 from assay.runner.finish import Finish, StartCounts
 from assay.runner.identity import RunIdentity
@@ -104,7 +104,7 @@ class Start:
             )
             try:
                 opened.suite.prepare(RunFacts(info.started, 0.0, folder.path))
-                opened.redactor.redact_file(folder.path / folders.ROWS)
+                opened.redactor.redact_file(folder.path / ROWS)
                 journal = Journal(
                     folder.path,
                     [scorer.id for scorer in opened.suite.scorers],

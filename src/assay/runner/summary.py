@@ -14,8 +14,8 @@ from assay.core.error_counts import ErrorCount, ErrorCounts
 from assay.core.no_answer import leave_out_unanswered
 from assay.core.report import CaseCounts, Report
 from assay.core.run_end import RunEnd, end_of_report, end_of_stopped, has_score
-from assay.journal.folder import Summary
 from assay.journal.journal import Journal
+from assay.journal.run_files import Summary
 
 # Errors that a report keeps, the most frequent ones.
 _MAX_ERRORS = 10

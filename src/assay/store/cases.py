@@ -18,10 +18,10 @@ from assay.core.suite_pages import StoredCase, SuitePages
 from assay.core.types import JUDGE, Call, End, Failure, Record, Score
 from assay.files.plain_files import is_plain, open_plain_file, plain_problem, plain_size, read_plain
 from assay.journal.calls import CallReader
-from assay.journal.folder import ROWS, Summary, read_info, read_summary
 from assay.journal.index import OK, RunIndex
 from assay.journal.integrity import FINAL_STATES, intact_index
 from assay.journal.reader import RunReader
+from assay.journal.run_files import ROWS, Summary, read_info, read_summary
 
 __all__ = ["RunCases", "StoredCase", "answer_preview"]
 

@@ -20,18 +20,10 @@ from assay.core.types import ASK, Commit, End, Score
 from assay.files.plain_files import PUBLISHED, is_plain
 from assay.files.write import path_from_here
 from assay.journal import sidecar
-from assay.journal.folder import (
-    ROWS,
-    RunInfo,
-    Summary,
-    check_owner,
-    is_overwritten,
-    read_info,
-    read_summary,
-    unplain_problems,
-)
-from assay.journal.index import CALLS, CODES, RECORDS, SCORES
+from assay.journal.folder import is_overwritten, unplain_problems
+from assay.journal.index import CODES
 from assay.journal.integrity import FINAL_STATES, file_problems, published_problem
+from assay.journal.line_types import CALLS, RECORDS, SCORES, WHOLE_LINES
 from assay.journal.lines import (
     DamagedLine,
     advice,
@@ -39,7 +31,8 @@ from assay.journal.lines import (
     line_number,
     read_blocks,
 )
-from assay.journal.repair import DAMAGED, LINE_DECODERS
+from assay.journal.repair import DAMAGED
+from assay.journal.run_files import ROWS, RunInfo, Summary, check_owner, read_info, read_summary
 from assay.store.runs import find_run, run_folders, started_in
 
 # Problems of one kind in one file that are listed. A missing line displaces all lines after it.
@@ -154,7 +147,7 @@ class _JournalCheck:
         damage = _FirstDamage()
         others = _FirstProblems(path)
         if path.name == CALLS:
-            for _, sizes, _ in read_blocks(path, LINE_DECODERS[CALLS], run=self._run, damage=damage):
+            for _, sizes, _ in read_blocks(path, WHOLE_LINES[CALLS], run=self._run, damage=damage):
                 self.lines += len(sizes)
         else:
             self._read_commits(path, damage, others)
@@ -169,7 +162,7 @@ class _JournalCheck:
     def _read_commits(self, path: Path, damage: _FirstDamage, others: _FirstProblems) -> None:
         # Lines that no end has committed yet, with their cases. Those of interrupted tries stay here.
         open_lines: dict[int, int] = {}
-        for begin, sizes, lines in read_blocks(path, LINE_DECODERS[path.name], run=self._run, damage=damage):
+        for begin, sizes, lines in read_blocks(path, WHOLE_LINES[path.name], run=self._run, damage=damage):
             self.lines += len(lines)
             offset = begin
             for size, line in zip(sizes, lines, strict=True):

@@ -28,7 +28,7 @@ from assay.core.judges import ANSWER, RUBRIC, Agreement
 from assay.core.suite_pages import GradedAnswer, StoredCase, graded_answers
 from assay.files.plain_files import open_plain, read_plain
 from assay.files.write import sync_data
-from assay.journal.folder import read_info, usable_summary
+from assay.journal.run_files import read_info, usable_summary
 from assay.scoring.agreement import JudgedRow, agreement
 from assay.store.cases import RunCases
 

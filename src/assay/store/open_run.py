@@ -23,8 +23,8 @@ from assay.files.plain_files import plain_size
 from assay.journal import sidecar
 from assay.journal.columns import SCORED, ColumnsHead, RunColumns
 from assay.journal.earlier import EARLIER, earlier_scorings
-from assay.journal.folder import FILES, RunInfo, Summary, journal_sizes, read_info, read_summary
 from assay.journal.index import INFRA_ERROR, OK, SUBJECT_ERROR
+from assay.journal.run_files import FILES, RunInfo, Summary, journal_sizes, read_info, read_summary
 from assay.store.cases import RunCases, StoredCase, counted_scorers
 from assay.store.row_table import RowTable, ValueRange
 from assay.store.runs import is_locked

@@ -29,11 +29,11 @@ from assay.journal.columns import (
     ScoreName,
     as_numpy,
 )
-from assay.journal.folder import read_info, read_summary
 from assay.journal.index import INFRA_ERROR, OK, SUBJECT_ERROR
 from assay.journal.integrity import refuse_damage
 from assay.journal.lines import LineFile
 from assay.journal.reader import RunReader
+from assay.journal.run_files import read_info, read_summary
 from assay.store.cases import counted_scorers
 
 if TYPE_CHECKING:

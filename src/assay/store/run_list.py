@@ -20,7 +20,7 @@ from assay.core.hashing import fingerprint
 from assay.core.registry import short
 from assay.core.report import Interval
 from assay.core.spec import RunSpec, fields
-from assay.journal.folder import RunInfo
+from assay.journal.run_files import RunInfo
 from assay.store.notes import Note, RunNotes, notes_or_warning
 from assay.store.runs import RunState, states
 

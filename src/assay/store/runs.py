@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -14,19 +14,9 @@ from assay.core.errors import DamagedRun, InputError, UsageError
 from assay.core.hashing import file_sha256
 from assay.files.plain_files import open_plain, read_plain
 from assay.files.walk import walk_folders
-from assay.journal.folder import (
-    HOME,
-    LockOwner,
-    RunInfo,
-    Summary,
-    info_from_name,
-    is_run_folder,
-    read_info,
-    read_summary,
-    read_summary_head,
-    usable_summary,
-)
+from assay.journal.folder import HOME, LockOwner, info_from_name, is_run_folder
 from assay.journal.integrity import file_problems, intact_index, refuse_lost_lines
+from assay.journal.run_files import RunInfo, Summary, SummaryHead, read_info, read_summary, usable_summary
 
 if TYPE_CHECKING:
     from assay.core.suite_pages import RunOrigin
@@ -189,7 +179,7 @@ def states(root: Path, *, count_running: bool = True) -> Iterator[RunState]:
     """
     for folder in run_folders(root):
         try:
-            run = _state(folder, read_summary_head, count_running=count_running)
+            run = _state(folder, SummaryHead, count_running=count_running)
             if run.state != "running" and file_problems(folder, run.summary):
                 refuse_lost_lines(folder, read_summary(folder))
         except DamagedRun as error:
@@ -215,12 +205,13 @@ def state_of(folder: Path) -> RunState:
 
     Raises DamagedRun if `run.json`, `summary.json` or, in an unfinished run, a line of the journal is damaged.
     """
-    return _state(folder, lambda folder, _: read_summary(folder))
+    return _state(folder, Summary)
 
 
-def _state(folder: Path, read: Callable[[Path, RunInfo], Summary | None], *, count_running: bool = True) -> RunState:
+def _state(folder: Path, kind: type[Summary], *, count_running: bool = True) -> RunState:
+    """Return the state of a run, with a summary of this kind."""
     info = read_info(folder)
-    summary = read(folder, info)
+    summary = read_summary(folder, run=info.id, kind=kind)
     if is_locked(folder):
         state = "running"
         if not count_running:

@@ -19,7 +19,7 @@ import msgspec
 from assay.core.errors import UsageError, unknown
 from assay.core.types import CallIndex
 from assay.files.plain_files import open_plain_file, plain_size
-from assay.journal.index import CALLS, RECORDS, SCORES
+from assay.journal.line_types import CALLS, RECORDS, SCORES
 from assay.journal.lines import NO_LINE, is_intact, read_header, seed
 
 # Bytes to search at once. So many stay in the cache of a core.

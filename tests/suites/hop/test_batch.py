@@ -14,7 +14,7 @@ import assay
 from assay.core.errors import InputError, UsageError
 from assay.core.report import PairedMetric
 from assay.hop import analyse
-from assay.journal.folder import write_summary
+from assay.journal.run_files import write_summary
 from assay.runner import api
 from assay.store.run_list import RunFilter, list_runs
 

@@ -22,10 +22,10 @@ from assay.journal.columns import (
     ScoreArrays,
     as_numpy,
 )
-from assay.journal.folder import RunInfo, Summary
 from assay.journal.index import INFRA_ERROR
 from assay.journal.integrity import refuse_damage
 from assay.journal.reader import RunReader
+from assay.journal.run_files import RunInfo, Summary
 from assay.store.cases import RunCases
 
 if TYPE_CHECKING:

@@ -18,9 +18,10 @@ from msgspec import Struct
 from assay.core.errors import InputError, UsageError
 from assay.core.types import ASK
 from assay.files.plain_files import is_plain, open_plain_file, plain_size
-from assay.journal.folder import read_info, usable_summary
-from assay.journal.index import CALLS, RECORDS, SCORES, RunIndex, StageIndex
+from assay.journal.index import RunIndex, StageIndex
+from assay.journal.line_types import CALLS, RECORDS, SCORES
 from assay.journal.lines import copy_intact_lines, forget_sidecars, is_unchanged, run_id
+from assay.journal.run_files import read_info, usable_summary
 from assay.store.cases import counted_scorers
 from assay.store.runs import RunState, states
 

@@ -11,7 +11,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
-from assay.journal.index import CALLS, RECORDS, SCORES
+from assay.journal.line_types import CALLS, RECORDS, SCORES
 from assay.store.sql.guard import CheckedQuery
 
 
