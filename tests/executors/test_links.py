@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from assay.core.errors import StopRun, WorkerLost
 from assay.core.suite import Suite
-from assay.core.types import ASK, Case, Record
+from assay.core.types import ASK, Case
 from assay.engine.context import RunContext, TryContext
 from assay.executors.links import WorkerLink
 from assay.executors.messages import Abandon, CaseBlocked, MessageGroup, StartCase, Told, ToWorker
@@ -55,32 +55,8 @@ class HeldWorkers:
         """Nothing to end."""
 
 
-class NoRecords:
-    """The journal of cases that write nothing."""
-
-    def write_records(self, records: Sequence[Record]) -> tuple[list[int], list[Record]]:
-        """Write nothing."""
-        return [], list(records)
-
-    def without_secrets(self, records: Sequence[Record]) -> Sequence[Record]:
-        """Return the records."""
-        return records
-
-
-async def _never_passed(case: Case, records: Sequence[Record], part: str) -> bool:
-    raise AssertionError
-
-
 def _context(index: int) -> TryContext:
-    run = RunContext(
-        callers={},
-        log=NoRecords(),
-        replies=lambda index, stage: {},
-        seed=0,
-        started=0.0,
-        gateway=None,
-        passed=_never_passed,
-    )
+    run = RunContext(bind=lambda role, ctx: None, journal=None, seed=0, started=0.0)
     return TryContext(Case(index, f"key {index}", "set", "subject", "label", {}), ASK, 1, run)
 
 

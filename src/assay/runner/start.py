@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from assay.core.errors import AssayError, ModelRefused, StartInterrupted, cannot_write
 from assay.core.events import halt, notify
-from assay.core.protocols import NamedModel, ScorerInput
+from assay.core.protocols import ScorerInput
 from assay.core.suite import RunFacts
+from assay.engine.asker import facts_of
 from assay.engine.caller import Caller, CallLedger
 from assay.engine.cases import Cases
 from assay.engine.connect import addresses_of, permits_of
@@ -222,23 +223,21 @@ class Start:
         """Run every unfinished case, here or where `executor` places it. Raises the error that stopped the run."""
         spec, suite, cases = self._opened.spec, self._opened.suite, self._cases
         models = executor.models if executor else self._opened.models
-        named_models = {name: NamedModel(role.model, models[name]) for name, role in suite.roles.items()}
-        permits = {
-            addresses_of(named.model): permits_of(named.model, spec.concurrency) for named in named_models.values()
-        }
-        gateway = Gateway(named_models, {name: role.sdk_params for name, role in suite.roles.items()})
+        facts = {name: facts_of(role, models[name]) for name, role in suite.roles.items()}
+        permits = {addresses_of(models[name]): permits_of(models[name], spec.concurrency) for name in facts}
+        gateway = Gateway(facts)
         callers = {
             name: Caller(
-                named,
-                permits[addresses_of(named.model)],
+                facts[name],
+                models[name],
+                permits[addresses_of(models[name])],
                 ledger,
                 seed=spec.seed,
                 max_retries=spec.max_retries,
                 max_wait=spec.max_wait,
-                params=suite.roles[name].params,
                 prices=self._opened.prices,
             )
-            for name, named in named_models.items()
+            for name in facts
         }
         # The cases wait for the permits of the first role: the model that answers. A judge's wait would only keep
         # answers from being asked.
