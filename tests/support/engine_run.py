@@ -16,10 +16,11 @@ from assay.core.errors import AssayError
 from assay.core.events import Event, Noted
 from assay.core.protocols import Asker, Context, Model, Scorer, ScorerInput, Solver
 from assay.core.roles import CHAT, TEXT
-from assay.core.types import Call, Case, End, Request, Response, Score
+from assay.core.types import ASK, Call, Case, End, Request, Response, Score
 from assay.engine.asker import ModelFacts
 from assay.engine.caller import Caller, CallLedger
 from assay.engine.cases import Cases
+from assay.engine.context import RunContext, TryContext
 from assay.engine.loop import Loop, LoopSetup
 from assay.engine.permits import Permits
 from assay.journal.calls import CallReader
@@ -80,6 +81,11 @@ def cases(*inputs: str) -> list[Case]:
 
 def case(index: int, inputs: str = "?") -> Case:
     return Case(index, f"key {index}", "set", "subject", f"row {index}", inputs)
+
+
+def bare_context(of: Case) -> TryContext:
+    """The context of a case in a run without models and without a journal."""
+    return TryContext(of, ASK, 1, RunContext(bind=lambda role, ctx: None, journal=None, seed=SEED, started=STARTED))
 
 
 def callers(

@@ -15,14 +15,14 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from functools import partial
 
 from msgspec.structs import replace
 
 from assay.core.dollars import dollars
 from assay.core.errors import AssayError, DiskFull, ModelError, ModelRefused, StopRun
-from assay.core.events import Called, Noted, Notify, Retrying
+from assay.core.events import Called, Noted, Notify, Retrying, Waiting
 from assay.core.protocols import Model
 from assay.core.roles import LIKELIHOOD
 from assay.core.types import COMMON, NO_CASE, Call, Case, Failure, Request, Response
@@ -46,6 +46,9 @@ LONGEST_WAIT_SECONDS = 30.0
 # A run whose first calls all fail with the same words of the endpoint stops after this many. One request may be wrong,
 # and so may the rows of one kind at the start of the data; more calls would be as hopeless, and may be paid.
 MAX_SAME_FAILURES = 20
+
+# So often the observers of a run are told how many calls are open, so that a slow endpoint is never silent.
+REPORT_SECONDS = 1.0
 
 # What a memory asks. The answers of two subjects are not shared: each subject is evaluated on replies of its own.
 SHARED_PURPOSES = (BUILD, RETRIEVE)
@@ -167,6 +170,29 @@ class CallLedger:
             if call.response is not None and call.attempts and not isinstance(error, DiskFull):
                 self.lost_replies += 1
             raise self.halt(error) from error
+
+    @contextlib.asynccontextmanager
+    async def reports(self, permits: Collection[Permits]) -> AsyncIterator[None]:
+        """Tell the observers of the run every second how many calls are open, until the block ends."""
+        task = asyncio.create_task(self._report(permits))
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+            error = None if task.cancelled() else task.exception()
+        if error is not None:  # an observer raised it
+            raise error
+
+    async def _report(self, permits: Collection[Permits]) -> None:
+        ended, changed_at = self.ended_calls, time.monotonic()
+        while True:
+            await asyncio.sleep(REPORT_SECONDS)
+            now = time.monotonic()
+            if self.ended_calls != ended:
+                ended, changed_at = self.ended_calls, now
+            in_flight = sum(each.in_flight for each in permits)
+            self.notify(Waiting(in_flight, self.paused_calls, now - changed_at))
 
 
 class Caller:

@@ -23,7 +23,6 @@ from assay.engine.gateway import Gateway, sdk_environment
 from assay.engine.loop import Loop, LoopSetup
 from assay.engine.permits import Permits
 from assay.engine.shared_calls import SharedCalls
-from assay.engine.waiting import waiting_reports
 from assay.journal import folder as folders
 from assay.journal.calls import ReusableCalls, find_reusable
 from assay.journal.disk_reserve import DiskReserve
@@ -287,7 +286,7 @@ class Start:
         self._stop.begin(loop)
         with sdk_environment(shared.endpoint.url) if shared else nullcontext():
             try:
-                async with waiting_reports(ledger, permits.values()):
+                async with ledger.reports(permits.values()):
                     await self._run_until_cancelled(loop)
             finally:
                 await gateway.close()
