@@ -36,7 +36,6 @@ from assay.engine.shared_calls import SharedCalls
 from assay.files.redact import Redactor
 from assay.journal.calls import SharedReplies
 from assay.journal.journal import Journal, Replies
-from assay.models.http.sdk_requests import is_sdk_request
 
 # Without a Retry-After header the wait doubles with each attempt, from the first value up to the longest. The
 # five waits of the default --max-retries take 8 to 16 seconds together.
@@ -393,8 +392,8 @@ class Caller:
         if self._prices is not None and response.cost is None:
             name = self.name
             # Code with its own SDK may name another model of the same endpoint.
-            if response.data is not None and is_sdk_request(request):
-                name = f"{name.partition('/')[0]}/{request.params['body'].get('model') or name.partition('/')[2]}"
+            if request.sdk is not None and response.data is not None:
+                name = f"{name.partition('/')[0]}/{request.sdk.body.get('model') or name.partition('/')[2]}"
             if name not in self._pricers:
                 self._pricers[name] = self._prices.pricer(name)
             pricer = self._pricers[name]
