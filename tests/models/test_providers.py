@@ -171,7 +171,7 @@ ADAPTED = {
 def test_requests_adapt_to_a_reasoning_model_once(dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the model rejects is left out, told with every reply, and not tried again with the next request."""
     monkeypatch.setenv(KEYS[dialect.provider], KEY)
-    params = {"temperature": 0, "max_tokens": 50, "stop": ["END"]}
+    params: dict[str, Any] = {"temperature": 0, "max_tokens": 50, "stop": ["END"]}
     if dialect.provider == "anthropic":
         params["top_p"] = 0.9
     with DialectServer(dialect, said) as server:
