@@ -13,6 +13,7 @@ from assay.core.errors import ModelError, UsageError
 from assay.core.protocols import Model
 from assay.core.types import ASK, Call, Case, End, Failure, Record, Response, Usage
 from assay.core.usage import BUILD, JUDGE
+from assay.engine.asker import CaseAsker
 from assay.engine.caller import CallLedger
 from assay.engine.context import NOTHING_SPENT, PassedFunction, RunContext, TryContext
 from assay.journal.journal import Journal
@@ -30,17 +31,21 @@ class Run:
         self.folder = folder
         self.journal = Journal(folder, [SCORER], [SECRET])
         self.ledger = CallLedger(self.journal, lambda _: None, None, None)
+        self._callers = callers(models, self.journal, self.ledger)
         self._context = RunContext(
-            callers=callers(models, self.journal, self.ledger),
-            log=self.journal,
-            replies=self._replies,
+            bind=self._bind,
+            journal=self.journal,
             seed=seed,
             started=STARTED,
             passed=passed,
         )
 
-    def _replies(self, index: int, stage: str) -> dict[tuple[str, str, int], Call]:
-        return self.journal.replies(index, stage, self.journal.last_try(index))
+    def _bind(self, role: str, ctx: TryContext) -> CaseAsker | None:
+        if role not in self._callers:
+            return None
+        index = ctx.case.index
+        replies = self.journal.replies(index, ctx.stage, self.journal.last_try(index))
+        return self._callers[role].bind(ctx.case, ctx.stage, ctx.try_, replies)
 
     def context(self, of: Case | None = None, stage: str = ASK) -> TryContext:
         return TryContext(of or case(0), stage, 1, self._context)

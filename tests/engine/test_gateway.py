@@ -28,7 +28,7 @@ def test_a_reply_is_in_the_log_before_the_sdk_has_it(tmp_path: Path) -> None:
                 assert told.json["choices"][0]["message"]["content"] == call["response"]["text"] == "reply 1"
                 assert call["response"]["usage"] == {"input": 7, "output": 2}
                 assert call["request"]["messages"] == CHAT["messages"]
-                assert call["request"]["params"] == {"path": "/chat/completions", "body": {"model": "mine"}}
+                assert call["request"]["sdk"] == {"path": "/chat/completions", "body": {"model": "mine"}}
 
             await lab.done(solve)
 

@@ -13,7 +13,6 @@ import msgspec
 import pytest
 
 import assay
-from assay.core.protocols import NamedModel
 from assay.core.roles import Connection
 from assay.core.types import CallTime, Request, Response
 from assay.core.usage import PurposeUsage
@@ -25,6 +24,7 @@ from servers.endpoint import Endpoint
 from servers.fake_openai import FakeOpenAI
 from suites import shared
 from support.commands import Job
+from support.engine_run import facts
 from support.gateway_run import CHAT, Told, post
 from support.killing import CONCURRENCY, looked_at
 
@@ -235,7 +235,7 @@ def test_the_shared_endpoint_can_be_lent_to_a_try() -> None:
 
     async def main() -> None:
         model = OpenAIModel(Connection(name="x", base_url="http://127.0.0.1:9/v1"))
-        gateway = Gateway({"main": NamedModel("openai/x", model)})
+        gateway = Gateway({"main": facts("openai/x", model)})
         await gateway.start()
         run, row = Named("run"), Named("row", silent=True)
         url = gateway.open_shared_endpoint("main", run).url + "/chat/completions"

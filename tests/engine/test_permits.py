@@ -99,7 +99,7 @@ def test_an_overload_lowers_the_limit_once_a_second_and_never_below_one() -> Non
         for _ in range(10):
             for _ in range(16):
                 permits.overloaded()
-            limits.append(int(permits.limit))
+            limits.append(int(permits.lanes[0].limit))
             clock.seconds += OVERLOAD_PAUSE_SECONDS
         assert limits == [11, 7, 5, 3, 2, 1, 1, 1, 1, 1]
 
@@ -120,7 +120,7 @@ def test_replies_raise_a_lowered_limit_up_to_that_of_the_user() -> None:
         assert await third == 0
         for _ in range(100):
             permits.succeeded()
-        assert permits.limit == 4
+        assert permits.lanes[0].limit == 4
 
     run(main())
 

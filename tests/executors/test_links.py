@@ -8,12 +8,13 @@ from typing import Any, cast
 
 from assay.core.errors import StopRun, WorkerLost
 from assay.core.suite import Suite
-from assay.core.types import ASK, Case, Record
-from assay.engine.context import RunContext, TryContext
 from assay.executors.links import WorkerLink
 from assay.executors.messages import Abandon, CaseBlocked, MessageGroup, StartCase, Told, ToWorker
+from assay.executors.ray_pool import RayPool
 from assay.executors.remote_solver import RemoteSolver
 from assay.usercode.blocked_calls import BlockedCall
+
+from support.engine_run import bare_context, case
 
 
 class HeldWorker:
@@ -29,13 +30,13 @@ class HeldWorker:
         return answer
 
 
-class HeldWorkers:
+class HeldWorkers(RayPool):
     """One worker, until it is lost. After that there is none."""
 
     def __init__(self) -> None:
         self.remote = HeldWorker()
         self.alone: list[bool] = []
-        self._link = WorkerLink(self.remote, "node/1", lambda link, error: None, lambda message: None)
+        self._link = WorkerLink(self.remote.exchange, "node/1", lambda link, error: None, lambda message: None)
 
     async def place_case(self, *, alone: bool) -> WorkerLink:
         """Return the worker."""
@@ -55,35 +56,6 @@ class HeldWorkers:
         """Nothing to end."""
 
 
-class NoRecords:
-    """The journal of cases that write nothing."""
-
-    def write_records(self, records: Sequence[Record]) -> tuple[list[int], list[Record]]:
-        """Write nothing."""
-        return [], list(records)
-
-    def without_secrets(self, records: Sequence[Record]) -> Sequence[Record]:
-        """Return the records."""
-        return records
-
-
-async def _never_passed(case: Case, records: Sequence[Record], part: str) -> bool:
-    raise AssertionError
-
-
-def _context(index: int) -> TryContext:
-    run = RunContext(
-        callers={},
-        log=NoRecords(),
-        replies=lambda index, stage: {},
-        seed=0,
-        started=0.0,
-        gateway=None,
-        passed=_never_passed,
-    )
-    return TryContext(Case(index, f"key {index}", "set", "subject", "label", {}), ASK, 1, run)
-
-
 def test_an_exchange_waits_at_the_worker_after_two_have_ended_at_once() -> None:
     """As on a busy machine, where Ray delivers both answers together. Otherwise the worker's next words stay there."""
 
@@ -94,7 +66,7 @@ def test_an_exchange_waits_at_the_worker_after_two_have_ended_at_once() -> None:
             assert isinstance(message, Told)
             told.put_nowait(message.text)
 
-        link = WorkerLink(worker, "node/1", lambda link, error: None, report)
+        link = WorkerLink(worker.exchange, "node/1", lambda link, error: None, report)
         link.send(Abandon(1))
         (_, first), (_, second) = await worker.begun.get(), await worker.begun.get()
         first.set_result(MessageGroup(1, [Told("first")]))
@@ -115,7 +87,7 @@ def test_only_the_case_that_blocked_a_worker_runs_alone_next() -> None:
     async def converse() -> tuple[list[bool], list[bool]]:
         workers = HeldWorkers()
         solver = RemoteSolver(workers, cast("Suite[Any, Any]", None))  # asked when a case has ended
-        first = [asyncio.create_task(solver.solve({}, _context(index))) for index in (0, 1)]
+        first = [asyncio.create_task(solver.solve({}, bare_context(case(index)))) for index in (0, 1)]
         started: list[StartCase] = []
         while len(started) < len(first):
             messages, answer = await workers.remote.begun.get()
@@ -124,7 +96,7 @@ def test_only_the_case_that_blocked_a_worker_runs_alone_next() -> None:
         answer.set_result(MessageGroup(1, [blocked]))
         losses = await asyncio.gather(*first, return_exceptions=True)
         workers.alone.clear()
-        again = [asyncio.create_task(solver.solve({}, _context(index))) for index in (0, 1)]
+        again = [asyncio.create_task(solver.solve({}, bare_context(case(index)))) for index in (0, 1)]
         await asyncio.gather(*again, return_exceptions=True)
         return [isinstance(loss, WorkerLost) and loss.counts for loss in losses], workers.alone
 

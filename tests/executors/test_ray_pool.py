@@ -14,11 +14,13 @@ import assay
 from assay.core.errors import AssayError, StopRun
 from assay.core.events import Event, Noted
 from assay.core.suite import WorkerSolver
-from assay.core.types import Case
-from assay.executors.messages import Ask, CaseBlocked, EndCase, Hello, Passed, Stopped
+from assay.executors.links import RemoteTry
+from assay.executors.messages import Hello
 from assay.executors.plan import WorkerPlan
 from assay.executors.ray_cluster import RayCluster, RaySettings
 from assay.executors.ray_pool import START_SECONDS, RayPool
+
+from support.engine_run import bare_context, case
 
 pytest.importorskip("ray")
 TIMEOUT = 300.0
@@ -100,20 +102,6 @@ class HeldCluster(RayCluster):
 
     def free_room(self) -> str:
         return "Each needs 1 CPU, and the cluster has nothing free"
-
-
-class OpenCase:
-    """A case on a worker: keeps the error with which it ends."""
-
-    error: Exception | None = None
-
-    def receive(self, message: Ask | Passed | EndCase | CaseBlocked | Stopped) -> None:
-        """Take no message."""
-        raise AssertionError(message)
-
-    def fail(self, error: Exception) -> None:
-        """End."""
-        self.error = error
 
 
 class Scene:
@@ -236,14 +224,15 @@ def test_a_bug_in_a_conversation_stops_the_run_at_once() -> None:
     async def play() -> None:
         scene = Scene()
         await scene.start()
-        link, case = await scene.pool.place_case(alone=False), OpenCase()
-        link.start(Case(0, "key", "set", "subject", "label", {}), 1, 0.0, (), case)
+        link = await scene.pool.place_case(alone=False)
+        open_case = RemoteTry(link, bare_context(case(0)))
+        link.start(case(0), 1, 0.0, (), open_case)
         scene.cluster.actor.exchange.answer.set_exception(ZeroDivisionError("division by zero"))
         await advance()
         reason = "the worker node/1 failed: division by zero"
         assert [str(error) for error in scene.stopped] == [reason]
-        assert isinstance(case.error, StopRun)
-        assert str(case.error) == reason
+        with pytest.raises(StopRun, match=reason):
+            await open_case.result()
         assert scene.notices == [], "nothing goes on elsewhere"
         with pytest.raises(StopRun, match=reason):
             await scene.pool.place_case(alone=False)
@@ -277,7 +266,7 @@ def test_a_case_that_waits_for_a_worker_is_cancelled_at_any_moment(turns: int) -
         scene = Scene()
         await scene.start()
         link = await scene.pool.place_case(alone=False)
-        link.start(Case(0, "key", "set", "subject", "label", {}), 1, 0.0, (), OpenCase())
+        link.start(case(0), 1, 0.0, (), RemoteTry(link, bare_context(case(0))))
         placing = asyncio.create_task(scene.pool.place_case(alone=False))
         await advance()
         scene.pool.case_ended(link, alone=False)

@@ -14,7 +14,7 @@ from assay.core.errors import AssayError, ModelError
 from assay.core.protocols import Model
 from assay.core.registry import built_in, find
 from assay.core.roles import Connection
-from assay.core.types import Request
+from assay.core.types import Request, SdkRequest
 from assay.models.http.client import HttpEndpoint, bearer
 from assay.models.http.sdk_requests import EMBEDDINGS_PATH
 from assay.models.likelihood.llama_server import LlamaServerLikelihood
@@ -111,7 +111,7 @@ REQUESTS = [
     Request(model="m", prompt="hello", params={"max_tokens": 5}),
     Request(model="m", prompt="a", continuation="b"),
     Request(model="m", continuation="a"),
-    Request(model="m", params={"path": EMBEDDINGS_PATH, "body": {"input": ["a"]}}),
+    Request(model="m", sdk=SdkRequest(EMBEDDINGS_PATH, {"input": ["a"]})),
 ]
 STATUSES = [100, 101, 204, 301, 400, 401, 403, 404, 408, 413, 429, 500, 503, 529, 600, 999]
 FIELDS = [

@@ -7,28 +7,21 @@ import json
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from assay.core.errors import InputError, ModelError, ModelRefused
-from assay.core.protocols import Model, NamedModel
+from assay.core.protocols import Model
 from assay.core.roles import LIKELIHOOD, Connection
-from assay.core.types import Call, Case, Request, Response, Usage
+from assay.core.types import Case, Request, Response, Usage
 from assay.engine.caller import Caller, CallLedger
 from assay.engine.permits import Permits
+from assay.journal.journal import Journal
 from assay.models import openai, openai_completions, python, script
 
 from servers.echoing import EchoServer
+from support.engine_run import facts
 
 CASE = Case(0, "k", "set", "subject", "1", None)
-
-
-class Log(list[Call]):
-    """A log that keeps calls in a list."""
-
-    def call(self, call: Call) -> Call:
-        self.append(call)
-        return call
 
 
 def pair(prompt: str | None, continuation: str) -> Request:
@@ -73,9 +66,7 @@ def test_a_log_of_likelihoods_replays(tmp_path: Path) -> None:
     model = python_model(
         tmp_path, "class Model:\n    def loglikelihood(self, a, b): return -0.1 - 0.2, 0\nmodel = Model()"
     )
-    log = Log()
-    first = ask(model, log, pair("a", " b"), pair(None, "ab"))
-    (tmp_path / "calls.jsonl").write_bytes(b"\n".join(map(msgspec.json.encode, log)) + b"\n")
+    first = ask(model, tmp_path, pair("a", " b"), pair(None, "ab"))
     recorded = script.connect(Connection(name=str(tmp_path / "calls.jsonl")))
     again = [send(recorded, request) for request in (pair("a", " b"), pair(None, "ab"))]
     assert [reply.data for reply in again] == [reply.data for reply in first]
@@ -87,15 +78,19 @@ def python_model(folder: Path, code: str, name: str = "model") -> python.PythonM
     return python.connect(Connection(name=f"{folder}/mine.py:{name}"))
 
 
-def ask(model: Model, log: Log, *requests: Request) -> list[Response]:
-    """Send a request through a Caller, which logs it."""
+def ask(model: Model, folder: Path, *requests: Request) -> list[Response]:
+    """Send requests through a Caller, which logs them in the folder."""
+    journal = Journal(folder, [], [])
 
     async def all_of_them() -> list[Response]:
-        ledger = CallLedger(log, lambda _: None, None, None)
-        asker = Caller(NamedModel("m", model), Permits(2), ledger, seed=1234, max_retries=0).bind(CASE, "ask", 1, {})
+        ledger = CallLedger(journal, lambda _: None, None, None)
+        asker = Caller(facts("m", model), model, Permits(2), ledger, seed=1234, max_retries=0).bind(CASE, "ask", 1, {})
         return [await asker.ask(request) for request in requests]
 
-    return asyncio.run(all_of_them())
+    try:
+        return asyncio.run(all_of_them())
+    finally:
+        journal.close()
 
 
 def test_an_object_may_have_both(tmp_path: Path) -> None:
@@ -128,7 +123,7 @@ def test_a_plain_function_has_no_likelihoods(tmp_path: Path) -> None:
     model = python_model(tmp_path, "def f(prompt, params): raise SystemExit", "f")
     assert LIKELIHOOD not in model.can
     with pytest.raises(ModelError, match="m cannot do loglikelihood"):
-        ask(model, Log(), pair("a", "b"))
+        ask(model, tmp_path, pair("a", "b"))
 
 
 def test_chat_models_have_no_likelihoods() -> None:
@@ -139,14 +134,15 @@ def test_chat_models_have_no_likelihoods() -> None:
         send(model, pair("a", "b"))
 
 
-def test_an_endpoint_without_echo_stops_the_run() -> None:
+def test_an_endpoint_without_echo_stops_the_run(tmp_path: Path) -> None:
     """The run halts even after good answers to other requests, because every later likelihood would fail too."""
 
     async def run() -> None:
         async with EchoServer("echo", "/tokenize") as server:
             model = openai_completions.connect(Connection(name="m", base_url=server.url))
-            ledger = CallLedger(Log(), lambda _: None, None, None)
-            asker = Caller(NamedModel("m", model), Permits(2), ledger, seed=1, max_retries=3).bind(CASE, "ask", 1, {})
+            journal = Journal(tmp_path, [], [])
+            ledger = CallLedger(journal, lambda _: None, None, None)
+            asker = Caller(facts("m", model), model, Permits(2), ledger, seed=1, max_retries=3).bind(CASE, "ask", 1, {})
             await asker.ask(Request(model="m", prompt="hello"))
             try:
                 with pytest.raises(ModelRefused, match="cannot return logprobs of the prompt"):
@@ -154,6 +150,7 @@ def test_an_endpoint_without_echo_stops_the_run() -> None:
                 assert ledger.halted is not None
             finally:
                 await model.close()
+                journal.close()
 
     asyncio.run(run())
 

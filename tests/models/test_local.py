@@ -19,14 +19,16 @@ import assay
 from assay.core import registry
 from assay.core.errors import MissingExtra, ModelError, UsageError
 from assay.core.events import Computing, Event, notify
-from assay.core.protocols import NamedModel
 from assay.core.roles import Connection
-from assay.core.types import Call, Case, Request, Response
+from assay.core.types import Case, Request, Response
 from assay.engine.caller import Caller, CallLedger
 from assay.engine.connect import connect
 from assay.engine.permits import Permits
+from assay.journal.journal import Journal
 from assay.models import local
 from assay.models.llama.server import default_threads, physical_cores
+
+from support.engine_run import facts
 
 pytest.importorskip("xllamacpp", reason="the extra 'local' is not installed")
 SOURCE = str(Path(assay.__file__).parents[1])
@@ -56,28 +58,23 @@ def ask(*requests: Request, seeds: list[int] | None = None, timeout: float = 60.
     return asyncio.run(send())
 
 
-def test_calls_do_not_pay_for_the_calls_before_them(weights: Path) -> None:
+def test_calls_do_not_pay_for_the_calls_before_them(weights: Path, tmp_path: Path) -> None:
     """The model computes one after the other, so the times of all calls fit into the time of the run."""
     case = Case(0, "k", "s", "m", "", None)
 
     async def main() -> None:
         model = local.connect(Connection(name="smollm2"))
-        ledger = CallLedger(StoredCalls(), lambda _: None, None, None)
-        caller = Caller(NamedModel("local/smollm2", model), Permits(4), ledger, seed=1, max_retries=0)
+        journal = Journal(tmp_path, [], [])
+        ledger = CallLedger(journal, lambda _: None, None, None)
+        caller = Caller(facts("local/smollm2", model), model, Permits(4), ledger, seed=1, max_retries=0)
         asker = caller.bind(case, "ask", 1, {})
         began = time.perf_counter()
         calls = await asyncio.gather(*(asker.call(text(f"{number} and")) for number in range(4)))
         assert 0 < sum(call.seconds for call in calls) <= time.perf_counter() - began
         assert {call.response.waited for call in calls if call.response} == {0.0}
+        journal.close()
 
     asyncio.run(main())
-
-
-class StoredCalls:
-    """A log that keeps nothing."""
-
-    def call(self, call: Call) -> Call:
-        return call
 
 
 @pytest.mark.parametrize(
@@ -306,6 +303,7 @@ import asyncio
 from assay.core.roles import Connection
 from assay.core.errors import ModelError
 from assay.core.types import Request
+from assay.journal.journal import Journal
 from assay.models import local
 
 async def main():

@@ -12,7 +12,7 @@ import pytest
 import assay
 from assay.core.errors import UsageError
 from assay.core.params import check_params, merge, with_params
-from assay.core.types import Request
+from assay.core.types import Request, SdkRequest
 from assay.models.http.adapt import OPENAI_CHANGES, find_change
 from assay.models.http.sdk_requests import read_chat_request, read_sdk_request
 
@@ -350,13 +350,14 @@ def test_a_limit_of_tokens_under_its_other_name_replaces_the_first() -> None:
 
 
 def test_requests_of_another_sdk_get_the_parameters_in_their_body_and_likelihoods_none() -> None:
-    body = {"path": "/chat/completions", "body": {"temperature": 0.5}}
-    changed = with_params(Request(model="m", params=body), {"top_p": 1, "extra_body": {"a": 1}})
-    assert changed.params == {
-        "path": "/chat/completions",
-        "body": {"temperature": 0.5, "top_p": 1, "a": 1},
-    }
-    embedding = Request(model="m", params={"path": "/embeddings", "body": {"input": "x"}})
+    sdk = SdkRequest("/chat/completions", {"temperature": 0.5}, {"a": "b"})
+    changed = with_params(Request(model="m", sdk=sdk), {"top_p": 1, "extra_body": {"a": 1}})
+    assert changed.sdk == SdkRequest("/chat/completions", {"temperature": 0.5, "top_p": 1, "a": 1}, {"a": "b"})
+    assert changed.params == {}
+    other = with_params(changed, {"headers": {"c": "d"}}).sdk
+    assert other is not None
+    assert other.headers == {"c": "d"}
+    embedding = Request(model="m", sdk=SdkRequest("/embeddings", {"input": "x"}))
     assert with_params(embedding, {"top_p": 1}) is embedding
     likelihood = Request(model="m", prompt="a", continuation="b")
     assert with_params(likelihood, {"top_p": 1}) is likelihood
@@ -403,16 +404,15 @@ def test_a_request_of_another_sdk_is_for_the_runs_model_and_sets_what_the_profil
 ) -> None:
     """The model that the SDK names counts only on paths that need a model of another kind."""
     request = read_sdk_request("openai/run", "", path, {"model": "other", **own}, PROFILE)
-    assert (request.params["path"], request.params["body"]) == (path, expected)
+    assert request.sdk == SdkRequest(path, expected)
 
 
 def test_googles_path_gets_the_runs_model_and_its_own_words_for_parameters() -> None:
     body = {"contents": [], "generationConfig": {"temperature": 1}}
     request = read_sdk_request("openai/run", "", GOOGLE, body, {**PROFILE, "headers": {"a": "b"}})
-    assert request.params["path"] == "/v1beta/models/run:generateContent"
     config = {"temperature": 1, "maxOutputTokens": 40, "stopSequences": ["END"], "seed": 3, "topK": 5}
-    assert request.params["body"] == {"contents": [], "generationConfig": config}
-    assert request.params["headers"] == {"a": "b"}
+    body = {"contents": [], "generationConfig": config}
+    assert request.sdk == SdkRequest("/v1beta/models/run:generateContent", body, {"a": "b"})
 
 
 def test_a_request_of_another_sdk_to_a_model_without_an_endpoint_gets_the_profiles_parameters() -> None:

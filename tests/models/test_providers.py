@@ -16,7 +16,7 @@ from assay.core.errors import ModelError, UsageError
 from assay.core.protocols import Context
 from assay.core.roles import Connection, Role, with_provider
 from assay.core.spec import RunSpec
-from assay.core.types import Request, Response, Usage
+from assay.core.types import Request, Response, SdkRequest, Usage
 from assay.engine.connect import connect
 from assay.engine.prices import read_prices
 from assay.models import gemini, openai_responses
@@ -76,14 +76,21 @@ def said(_: Messages) -> Reply:
     return THOUGHT
 
 
-def ask(provider: str, name: str, base_url: str | None = None, count: int = 1, **params: Any) -> list[Response]:
+def ask(
+    provider: str,
+    name: str,
+    base_url: str | None = None,
+    count: int = 1,
+    sdk: SdkRequest | None = None,
+    **params: Any,
+) -> list[Response]:
     """The replies to `count` equal questions, one after the other."""
 
     async def main() -> list[Response]:
         connection = Connection(name=name, base_url=base_url, timeout=20)
         model = registry.find("model", provider).connect(connection)
         messages = [{"role": "system", "content": "Be terse."}, {"role": "user", "content": "Name a dog."}]
-        request = Request(model="m", endpoint=model.endpoint, messages=messages, params=params)
+        request = Request(model="m", endpoint=model.endpoint, messages=messages, params=params, sdk=sdk)
         try:
             return [await model.send(request, seed) for seed in range(count)]
         finally:
@@ -164,7 +171,7 @@ ADAPTED = {
 def test_requests_adapt_to_a_reasoning_model_once(dialect: Dialect, monkeypatch: pytest.MonkeyPatch) -> None:
     """What the model rejects is left out, told with every reply, and not tried again with the next request."""
     monkeypatch.setenv(KEYS[dialect.provider], KEY)
-    params = {"temperature": 0, "max_tokens": 50, "stop": ["END"]}
+    params: dict[str, Any] = {"temperature": 0, "max_tokens": 50, "stop": ["END"]}
     if dialect.provider == "anthropic":
         params["top_p"] = 0.9
     with DialectServer(dialect, said) as server:
@@ -324,8 +331,8 @@ def test_embeddings_come_in_the_order_of_the_texts(monkeypatch: pytest.MonkeyPat
 
     async def embed(provider: str, base_url: str) -> list[Any]:
         model = registry.find("model", provider).connect(Connection(name="embedder", base_url=base_url))
-        params = {"path": "/embeddings", "body": {"input": texts}}
-        response: Response = await model.send(Request(model="m", params=params), 1)
+        sdk = SdkRequest("/embeddings", {"input": texts})
+        response: Response = await model.send(Request(model="m", sdk=sdk), 1)
         await model.close()
         return sorted(json.loads(build_reply(response).body)["data"], key=lambda item: item["index"])
 
@@ -346,15 +353,12 @@ def test_parameters_of_embeddings_reach_every_provider(monkeypatch: pytest.Monke
     """In its dialect, also if the texts become several requests."""
     for name in (*KEYS.values(), "DASHSCOPE_API_KEY"):
         monkeypatch.setenv(name, KEY)
-    params = {
-        "path": "/embeddings",
-        "body": {"input": [f"text {number}" for number in range(23)], "dimensions": 5, "task": "find"},
-        "headers": {"X-Tenant": "lab"},
-    }
+    body = {"input": [f"text {number}" for number in range(23)], "dimensions": 5, "task": "find"}
+    sdk = SdkRequest("/embeddings", body, {"X-Tenant": "lab"})
 
     async def embed(provider: str, base_url: str) -> None:
         model = registry.find("model", provider).connect(Connection(name="embedder", base_url=base_url))
-        await model.send(Request(model="m", params=params), 1)
+        await model.send(Request(model="m", sdk=sdk), 1)
         await model.close()
 
     for provider, dialect, size in (
@@ -577,7 +581,7 @@ def test_an_error_with_status_200_is_read_as_its_code_says(
         if kind == "bad_reply":
             return
         with pytest.raises(ModelError, match=words) as told:
-            ask("openai", OpenAIChat.name, server.url, path="/chat/completions", body={})
+            ask("openai", OpenAIChat.name, server.url, sdk=SdkRequest("/chat/completions", {}))
         assert told.value.failure.kind == kind
 
 

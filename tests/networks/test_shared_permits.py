@@ -11,7 +11,7 @@ import uvloop
 
 from assay.core.events import Event, Noted, notify
 from assay.core.types import Failure
-from assay.engine.several import MAX_FAILURES, SharedPermits
+from assay.engine.permits import MAX_FAILURES, Permits
 
 REFUSED = Failure("unreachable", "http://a cannot be reached")
 BROKEN = Failure("server_error", "http://a answered 500")
@@ -29,12 +29,12 @@ def run(request: pytest.FixtureRequest) -> Callable[[Main], None]:
     return start
 
 
-def two_endpoints(max_calls: int) -> SharedPermits:
+def two_endpoints(max_calls: int) -> Permits:
     """The first pause is short, because a test waits for its end."""
-    return SharedPermits(["http://a", "http://b"], max_calls, first_pause=0.001)
+    return Permits(max_calls, ["http://a", "http://b"], first_pause=0.001)
 
 
-def fail(permits: SharedPermits, at: int, failure: Failure) -> None:
+def fail(permits: Permits, at: int, failure: Failure) -> None:
     permits.failed(failure, at)
     permits.release(at)
 
@@ -182,5 +182,45 @@ def test_an_endpoint_with_a_reduced_limit_takes_no_room_from_the_other(run: Call
             permits.release(1)
         await asyncio.wait(workers, timeout=20)
         assert all(worker.done() for worker in workers)
+
+    run(main)
+
+
+def test_a_call_waits_on_while_room_comes_up_where_it_failed(run: Callable[[Main], None]) -> None:
+    async def main() -> None:
+        permits = two_endpoints(1)
+        assert [await permits.acquire(0), await permits.acquire(0)] == [0, 1]
+        avoiding = asyncio.ensure_future(permits.acquire(0, {0}))
+        await asyncio.sleep(0)
+        permits.release(0)
+        await asyncio.sleep(0)
+        assert not avoiding.done()
+        permits.release(1)
+        assert await avoiding == 1
+
+    run(main)
+
+
+def test_a_cancelled_call_that_tried_an_endpoint_again_lets_another_call_try_it(run: Callable[[Main], None]) -> None:
+    async def main() -> None:
+        permits = two_endpoints(1)
+        fail(permits, await permits.acquire(0), REFUSED)
+        assert [await permits.acquire(0), await permits.acquire(0)] == [1, 0]
+        permits.release(0)
+        assert await permits.acquire(0) == 0
+
+    run(main)
+
+
+def test_the_only_endpoint_is_never_left_out(run: Callable[[Main], None]) -> None:
+    told: list[Event] = []
+
+    async def main() -> None:
+        notify.set(told.append)
+        permits = Permits(1)
+        for _ in range(MAX_FAILURES):
+            fail(permits, await permits.acquire(0), REFUSED)
+        assert permits.take() == 0
+        assert told == []
 
     run(main)

@@ -12,7 +12,7 @@ import pytest
 from assay.core.errors import UsageError
 from assay.core.judges import JudgeInfo
 from assay.core.report import Entry, Interval, Metric, Report, Slice
-from assay.core.types import ASK, Call, End, Failure, Record, Request, Response, Score, Usage
+from assay.core.types import ASK, Call, End, Failure, Record, Request, Response, Score, SdkRequest, Usage
 from assay.journal.index import RunIndex
 from assay.journal.journal import Journal
 from assay.journal.run_files import read_summary, write_summary
@@ -276,6 +276,20 @@ def test_calls_have_all_prompts_and_unknown_numbers_are_null(folder: Path) -> No
     ]
     assert ask(folder, "select cost from runs") == [(0.25,)]
     assert ask(folder, "select reply from calls where n = 1") == [("so",)]
+
+
+def test_the_parameters_of_another_sdks_request_are_its_path_body_and_headers(folder: Path) -> None:
+    journal = rewritten(folder, ["suite@1"])
+    request = Request(model="m1", sdk=SdkRequest("/responses", {"input": "Hm?", "top_p": 1}, {"X-Own": "1"}))
+    journal.call(Call(0, "a", "set", "m", ASK, 1, "h1", 0, request, Response("so")))
+    journal.close()
+    [(params,)] = ask(folder, "select params from calls")
+    assert json.loads(params) == request.shown_params
+    assert request.shown_params == {
+        "path": "/responses",
+        "body": {"input": "Hm?", "top_p": 1},
+        "headers": {"X-Own": "1"},
+    }
 
 
 def test_the_cost_of_a_run_is_unknown_if_no_call_has_one(folder: Path) -> None:

@@ -14,10 +14,13 @@ from typing import Any, NamedTuple
 
 from assay.core.errors import AssayError
 from assay.core.events import Event, Noted
-from assay.core.protocols import Asker, Context, Model, NamedModel, Scorer, ScorerInput, Solver
+from assay.core.protocols import Asker, Context, Model, Scorer, ScorerInput, Solver
 from assay.core.roles import CHAT, TEXT
-from assay.core.types import Call, Case, End, Request, Response, Score
+from assay.core.types import ASK, Call, Case, End, Request, Response, Score
+from assay.engine.asker import ModelFacts
 from assay.engine.caller import Caller, CallLedger
+from assay.engine.cases import Cases
+from assay.engine.context import RunContext, TryContext
 from assay.engine.loop import Loop, LoopSetup
 from assay.engine.permits import Permits
 from assay.journal.calls import CallReader
@@ -80,15 +83,25 @@ def case(index: int, inputs: str = "?") -> Case:
     return Case(index, f"key {index}", "set", "subject", f"row {index}", inputs)
 
 
+def bare_context(of: Case) -> TryContext:
+    """The context of a case in a run without models and without a journal."""
+    return TryContext(of, ASK, 1, RunContext(bind=lambda role, ctx: None, journal=None, seed=SEED, started=STARTED))
+
+
 def callers(
     models: dict[str, Model], journal: Journal, ledger: CallLedger | None = None, permits: Permits | None = None
 ) -> dict[str, Caller]:
     ledger = ledger or CallLedger(journal, lambda _: None, None, None)
     permits = permits or Permits(8)
     return {
-        role: Caller(NamedModel(f"test/{role}", model), permits, ledger, seed=SEED, max_retries=0)
+        role: Caller(facts(f"test/{role}", model), model, permits, ledger, seed=SEED, max_retries=0)
         for role, model in models.items()
     }
+
+
+def facts(name: str, model: Model) -> ModelFacts:
+    """A model of a run under a name, without parameters."""
+    return ModelFacts(name, model.endpoint, model.can)
 
 
 class StartResult(NamedTuple):
@@ -196,8 +209,8 @@ def logged_calls(folder: Path) -> list[Call]:
         reader.close()
 
 
-class _ListedCases:
-    """The cases of a list."""
+class _ListedCases(Cases):
+    """The cases of a list, without a suite."""
 
     def __init__(self, listed: Sequence[Case]) -> None:
         self._listed = listed

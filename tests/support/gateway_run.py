@@ -10,10 +10,11 @@ from typing import Any, NamedTuple
 import aiohttp
 
 from assay.core.errors import AssayError
-from assay.core.protocols import Context, Model, NamedModel
+from assay.core.protocols import Context, Model
 from assay.core.registry import find
 from assay.core.roles import Connection
 from assay.core.types import Case, End
+from assay.engine.asker import ModelFacts
 from assay.engine.caller import Caller, CallLedger
 from assay.engine.gateway import Gateway
 from assay.engine.loop import Loop, LoopSetup
@@ -78,11 +79,13 @@ class GatewayRun:
         """Run what is left; gives what stopped it."""
         model = self._connect()
         journal = Journal(self.folder, [], ["sk-run-secret"])
-        gateway = Gateway({"main": NamedModel(self.name, model)})
+        facts = ModelFacts(self.name, model.endpoint, model.can)
+        gateway = Gateway({"main": facts})
         permits = Permits(8)
         ledger = CallLedger(journal, lambda _: None, max_calls, None)
         caller = Caller(
-            NamedModel(self.name, model),
+            facts,
+            model,
             permits,
             ledger,
             seed=SEED,

@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from assay.core.errors import AssayError, ModelError
-from assay.core.protocols import Context, Model, NamedModel
+from assay.core.protocols import Context, Model
 from assay.core.roles import CHAT
 from assay.core.threads import DaemonPool
 from assay.core.types import Failure, Request, Response
+from assay.engine.asker import ModelFacts
 from assay.engine.caller import Caller, CallLedger
 from assay.engine.gateway import Gateway
 from assay.engine.loop import Loop, LoopSetup
@@ -80,9 +81,12 @@ class HopCase:
         self.folder.mkdir(exist_ok=True)
         journal = Journal(self.folder, [], [])
         permits, ledger = Permits(8), CallLedger(journal, lambda _: None, max_calls, None)
-        named = {role: NamedModel(f"test/{role}", model) for role, model in self.models.items()}
-        callers = {role: Caller(each, permits, ledger, seed=1, max_retries=0) for role, each in named.items()}
-        gateway = Gateway(named)
+        facts = {role: ModelFacts(f"test/{role}", model.endpoint, model.can) for role, model in self.models.items()}
+        callers = {
+            role: Caller(facts[role], model, permits, ledger, seed=1, max_retries=0)
+            for role, model in self.models.items()
+        }
+        gateway = Gateway(facts)
         plan: Any = Plan(solve, 1)
         setup = LoopSetup(
             cases=plan,

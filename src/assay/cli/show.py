@@ -320,7 +320,7 @@ def _print_request(requests: list[Request]) -> None:
         same = len(requests) > 1 and requests[-2].prompt == request.prompt
         block("(the same)" if same else request.prompt, max_chars=MAX_CHARS)
     if request.continuation is None:
-        block(json.dumps(request.params, ensure_ascii=False))
+        block(json.dumps(request.shown_params, ensure_ascii=False))
     else:
         heading("how likely is" if request.prompt is not None else "how likely is the whole text")
         block(repr(request.continuation), max_chars=MAX_CHARS)

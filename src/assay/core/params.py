@@ -17,7 +17,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from assay.core.errors import UsageError
-from assay.core.types import Request
+from assay.core.types import Request, SdkRequest
 
 # Parameters that endpoints and lm-evaluation-harness know. Others are sent as they are, unless they look like a typo.
 KNOWN = (
@@ -147,21 +147,20 @@ def merge(own: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
 def with_params(request: Request, params: dict[str, Any]) -> Request:
     """Return the request with the role's parameters. A likelihood has none.
 
-    A request of another SDK (`{"path": …, "body": …}`, see `models/http/sdk_requests.py`) gets them in its body.
+    A chat or text request of another SDK gets them in its body. Its other requests, such as /embeddings, have none: the
+    parameters are those of chat requests.
     """
     if request.continuation is not None:
         return request
-    own = request.params
-    if "path" not in own or "body" not in own:
-        return replace(request, params=merge(own, params))
-    if not str(own["path"]).endswith("/completions"):
-        return request  # such as /embeddings of an SDK: the parameters are those of chat requests
-    return replace(request, params=merge_body(own, params))
+    if request.sdk is None:
+        return replace(request, params=merge(request.params, params))
+    if not request.sdk.path.endswith("/completions"):
+        return request
+    return replace(request, sdk=merge_into_body(request.sdk, params))
 
 
-def merge_body(own: dict[str, Any], over: dict[str, Any]) -> dict[str, Any]:
-    """Return `{"path": …, "body": …}` with the parameters of `over` in its body, and their headers beside it."""
+def merge_into_body(sdk: SdkRequest, over: dict[str, Any]) -> SdkRequest:
+    """Return the request of an SDK with the parameters of `over` in its body, and their headers instead of its own."""
     fields = {name: value for name, value in over.items() if name not in ("extra_body", "headers")}
-    body = merge(own["body"], {**fields, **(over.get("extra_body") or {})})
-    headers = {"headers": over["headers"]} if over.get("headers") else {}
-    return {**own, "body": body, **headers}
+    body = merge(sdk.body, {**fields, **(over.get("extra_body") or {})})
+    return replace(sdk, body=body, headers=over.get("headers") or sdk.headers)

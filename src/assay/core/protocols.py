@@ -15,7 +15,7 @@ from __future__ import annotations
 import random
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -39,13 +39,6 @@ class Model(Protocol):
     async def close(self) -> None:
         """Close the connections."""
         ...
-
-
-class NamedModel(NamedTuple):
-    """A model of the run, with the name that the user passed, such as openai/gpt-4o-mini."""
-
-    name: str
-    model: Model
 
 
 class Asker(Protocol):

@@ -12,7 +12,7 @@ The order of fields is the order of keys in the journal's lines, so do not reord
 
 from typing import Annotated, Any, Literal, NamedTuple, Self
 
-from msgspec import Meta, Struct, field
+from msgspec import Meta, Struct, field, to_builtins
 
 Status = Literal["ok", "subject_error", "infra_error"]
 ScoreStatus = Literal["scored", "not_applicable", "invalid"]
@@ -73,11 +73,23 @@ class Failure(Struct, frozen=True, omit_defaults=True):
         return "subject_error" if self.kind in SUBJECT_KINDS else "infra_error"
 
 
+class SdkRequest(Struct, frozen=True, omit_defaults=True):
+    """A request of another SDK in its own form, for an endpoint that takes it so: see `models/http/sdk_requests.py`.
+
+    `body` has neither messages nor prompt of a chat or text request: they stand in the Request.
+    """
+
+    path: str
+    body: dict[str, Any]
+    headers: dict[str, Any] = field(default_factory=dict)
+
+
 class Request(Struct, frozen=True, omit_defaults=True, kw_only=True):
     """A request to a model. It has no seed and no key, so that repeats of a request are equal.
 
     With `continuation` it requests a likelihood: of `continuation` after `prompt`, or without a prompt of the whole
-    text, window by window. The reply is in `Response.data`: `{"logprob": float, "greedy": bool}`.
+    text, window by window. The reply is in `Response.data`: `{"logprob": float, "greedy": bool}`. With `sdk` it is
+    passed on in the form of another SDK, and has no `params`.
     """
 
     model: str
@@ -86,6 +98,13 @@ class Request(Struct, frozen=True, omit_defaults=True, kw_only=True):
     messages: list[dict[str, Any]] | None = None
     continuation: str | None = None
     params: dict[str, Any] = field(default_factory=dict)
+    sdk: SdkRequest | None = None
+
+    @property
+    def shown_params(self) -> dict[str, Any]:
+        """The parameters for people. Those of another SDK's request are its path, body and headers."""
+        shown: dict[str, Any] = self.params if self.sdk is None else to_builtins(self.sdk)
+        return shown
 
 
 class Response(Struct, frozen=True, omit_defaults=True):

@@ -1,7 +1,8 @@
-"""NumberedAsker: numbers the requests of one try of a case, and counts what its calls cost.
+"""CaseAsker: a model for one try of a case. It numbers the requests of the try, and counts what its calls cost.
 
-A subclass says where a call comes from: `CaseAsker` (caller.py) from the log or the endpoint, `RemoteAsker`
-(executors/remote_asker.py) from the machine that runs the evaluation.
+    asker = caller.bind(case, stage, try_, replies)    # calls come from the log or the endpoint: caller.py
+    asker = CaseAsker(facts, ask_driver)               # on a worker of Ray, the driver finds or makes them
+    response = await asker.ask(request)
 
 Equal requests are numbered in the order in which they are made, and the number is part of the log's key. So a case may
 make calls concurrently, and a replay gives each request its own reply. The numbers are given where the case runs,
@@ -11,17 +12,45 @@ because only there the order is known.
 from __future__ import annotations
 
 import time
-from abc import ABC, abstractmethod
+from collections.abc import Awaitable, Callable
 from typing import Any
+
+from msgspec import Struct, field
 
 from assay.core.errors import AssayError, ModelError
 from assay.core.hashing import request_hash
 from assay.core.params import with_params
+from assay.core.protocols import Model
+from assay.core.roles import Role
 from assay.core.types import Call, CallTime, Request, Response
 from assay.core.usage import PurposeUsage
 
+FindOrMake = Callable[[Request, str, int, str], Awaitable[tuple[Call, bool]]]
+"""Request, hash, number among equal requests, and purpose → the call, and whether its reply comes from a log.
 
-class NumberedAsker(ABC):
+A call that failed is returned. The reason to stop the run is raised.
+"""
+
+
+class ModelFacts(Struct, frozen=True):
+    """A model of the run, as a case sees it."""
+
+    name: str
+    """The name that the user passed, such as openai/gpt-4o-mini."""
+    endpoint: str
+    can: frozenset[str]
+    params: dict[str, Any] = field(default_factory=dict)
+    """The role's parameters. They override those of each request."""
+    sdk_params: dict[str, Any] | None = None
+    """Those of the role (`core/roles.py`), for code with its own SDK."""
+
+
+def facts_of(role: Role, model: Model) -> ModelFacts:
+    """Return the facts of a role's model."""
+    return ModelFacts(role.model, model.endpoint, model.can, role.params, role.sdk_params)
+
+
+class CaseAsker:
     """A model for one stage of one try of a case.
 
     `calls`, `input` and `output` count its calls and tokens, including replayed ones. `stopped` is the
@@ -31,6 +60,7 @@ class NumberedAsker(ABC):
 
     __slots__ = (
         "_counts",
+        "_find_or_make",
         "_params",
         "call_times",
         "calls",
@@ -45,12 +75,12 @@ class NumberedAsker(ABC):
         "usage",
     )
 
-    def __init__(self, name: str, endpoint: str, can: frozenset[str], params: dict[str, Any]) -> None:
-        """`params` are the role's parameters. They override those of each request."""
-        self.name = name
-        self.endpoint = endpoint
-        self.can = can
-        self._params = params
+    def __init__(self, facts: ModelFacts, find_or_make: FindOrMake) -> None:
+        self.name = facts.name
+        self.endpoint = facts.endpoint
+        self.can = facts.can
+        self._params = facts.params
+        self._find_or_make = find_or_make
         self._counts: dict[str, int] = {}  # by request hash
         self.calls = 0
         self.input = 0
@@ -105,7 +135,3 @@ class NumberedAsker(ABC):
             self.input += response.usage.input
             self.output += response.usage.output
         return call, replayed
-
-    @abstractmethod
-    async def _find_or_make(self, request: Request, hash_: str, n: int, purpose: str) -> tuple[Call, bool]:
-        """Return the call, and whether its reply comes from a log. Raises the reason to stop the run."""

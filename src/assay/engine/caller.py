@@ -1,7 +1,7 @@
 """Makes every call to a model: replay from the log, permits, retries, budget, logging.
 
     ledger = CallLedger(journal, notify, max_calls=None, find_reply=None)   # one per start of a run
-    caller = Caller(named_model, permits, ledger, seed=1, max_retries=5)    # one per role and start
+    caller = Caller(facts, model, permits, ledger, seed=1, max_retries=5)   # one per role and start
     asker = caller.bind(case, stage, try_, replies)                         # one per try and stage
     response = await asker.ask(request)
 
@@ -15,27 +15,27 @@ import asyncio
 import contextlib
 import random
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from functools import partial
-from typing import Any, Protocol
 
 from msgspec.structs import replace
 
 from assay.core.dollars import dollars
 from assay.core.errors import AssayError, DiskFull, ModelError, ModelRefused, StopRun
-from assay.core.events import Called, Noted, Notify, Retrying
-from assay.core.protocols import NamedModel
+from assay.core.events import Called, Noted, Notify, Retrying, Waiting
+from assay.core.protocols import Model
 from assay.core.roles import LIKELIHOOD
 from assay.core.types import COMMON, NO_CASE, Call, Case, Failure, Request, Response
 from assay.core.usage import BUILD, RETRIEVE
-from assay.engine.asker import NumberedAsker
+from assay.engine.asker import CaseAsker, ModelFacts
 from assay.engine.permits import NONE_TRIED, Permits
 from assay.engine.prices import Pricer, PriceTable
 from assay.engine.reasoning import split_reasoning
 from assay.engine.several import SeveralEndpoints
 from assay.engine.shared_calls import SharedCalls
 from assay.files.redact import Redactor
-from assay.models.http.sdk_requests import is_sdk_request
+from assay.journal.calls import SharedReplies
+from assay.journal.journal import Journal, Replies
 
 # Without a Retry-After header the wait doubles with each attempt, from the first value up to the longest. The
 # five waits of the default --max-retries take 8 to 16 seconds together.
@@ -46,27 +46,14 @@ LONGEST_WAIT_SECONDS = 30.0
 # and so may the rows of one kind at the start of the data; more calls would be as hopeless, and may be paid.
 MAX_SAME_FAILURES = 20
 
+# So often the observers of a run are told how many calls are open, so that a slow endpoint is never silent.
+REPORT_SECONDS = 1.0
+
 # What a memory asks. The answers of two subjects are not shared: each subject is evaluated on replies of its own.
 SHARED_PURPOSES = (BUILD, RETRIEVE)
 
 # Returns the call of another run (--reuse) for (case, stage, request hash, n), or None if it has no reply there.
 FindReply = Callable[[Case, str, str, int], Call | None]
-
-
-class LoggedReplies(Protocol):
-    """The logged calls that a try may replay. A dict satisfies this protocol."""
-
-    def get(self, key: tuple[str, str, int], /) -> Call | None:
-        """Return the call for (stage, request hash, n)."""
-        ...
-
-
-class CallLog(Protocol):
-    """The part of the journal that the caller uses."""
-
-    def call(self, call: Call) -> Call:
-        """Append one call. Returns it as a replay will find it: without secrets."""
-        ...
 
 
 class CallLedger:
@@ -77,7 +64,7 @@ class CallLedger:
 
     def __init__(
         self,
-        log: CallLog,
+        journal: Journal,
         notify: Notify,
         max_calls: int | None,
         find_reply: FindReply | None,
@@ -85,8 +72,8 @@ class CallLedger:
         *,
         redactor: Redactor | None = None,
     ) -> None:
-        """`redactor` cleans the messages of failures before anybody prints or raises them. The log does it itself."""
-        self.log = log
+        """`redactor` cleans the messages of failures before they are printed or raised. The journal does it itself."""
+        self._journal = journal
         self.redactor = redactor
         self.notify = notify
         self.find_reply = find_reply
@@ -172,11 +159,34 @@ class CallLedger:
         Halt the run if the log cannot be written: unlogged calls would be paid again later.
         """
         try:
-            return self.log.call(call)
+            return self._journal.call(call)
         except AssayError as error:
             if call.response is not None and call.attempts and not isinstance(error, DiskFull):
                 self.lost_replies += 1
             raise self.halt(error) from error
+
+    @contextlib.asynccontextmanager
+    async def reports(self, permits: Collection[Permits]) -> AsyncIterator[None]:
+        """Tell the observers of the run every second how many calls are open, until the block ends."""
+        task = asyncio.create_task(self._report(permits))
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+            error = None if task.cancelled() else task.exception()
+        if error is not None:  # an observer raised it
+            raise error
+
+    async def _report(self, permits: Collection[Permits]) -> None:
+        ended, changed_at = self.ended_calls, time.monotonic()
+        while True:
+            await asyncio.sleep(REPORT_SECONDS)
+            now = time.monotonic()
+            if self.ended_calls != ended:
+                ended, changed_at = self.ended_calls, now
+            in_flight = sum(each.in_flight for each in permits)
+            self.notify(Waiting(in_flight, self.paused_calls, now - changed_at))
 
 
 class Caller:
@@ -184,21 +194,21 @@ class Caller:
 
     def __init__(
         self,
-        named_model: NamedModel,
+        facts: ModelFacts,
+        model: Model,
         permits: Permits,
         ledger: CallLedger,
         *,
         seed: int,
         max_retries: int,
-        params: dict[str, Any] | None = None,
         prices: PriceTable | None = None,
         max_wait: float = 120.0,
     ) -> None:
-        """`params` are the role's parameters. They override those of each request."""
-        self.name, self.model = named_model
+        self.facts = facts
+        self.name = facts.name
+        self.model = model
         self.answered = False
         """Whether earlier starts of the run have replies of the role, so that its requests are not hopeless."""
-        self.params = params or {}
         self._prices = prices
         self._pricers: dict[str, Pricer | None] = {}  # by model
         self.permits = permits
@@ -207,23 +217,86 @@ class Caller:
         self._max_retries = max_retries
         self._max_wait = max_wait
         # By the number that `permits` gives out: the endpoints of this model, mostly one.
-        self._members = self.model.members if isinstance(self.model, SeveralEndpoints) else (self.model,)
+        self._members = model.members if isinstance(model, SeveralEndpoints) else (model,)
         self._reply_counts = [0] * len(self._members)
         self._reply_count = 0
         self._last_failure: Failure | None = None
         self._same_failures = 0
         self._adapted: tuple[str, ...] = ()
 
-    def bind(self, case: Case, stage: str, try_: int, replies: LoggedReplies) -> CaseAsker:
-        """Return the model for one try of one case."""
-        return CaseAsker(self, case, stage, try_, replies)
+    def bind(self, case: Case, stage: str, try_: int, replies: Replies | SharedReplies) -> CaseAsker:
+        """Return the model for one try of one case. `replies` are logged calls that the try may replay."""
+        return CaseAsker(self.facts, partial(self._find_or_make, case, stage, try_, replies))
 
-    def bind_shared(self, replies: LoggedReplies) -> CaseAsker:
+    def bind_shared(self, replies: Replies | SharedReplies) -> CaseAsker:
         """Return the model for the gateway's shared endpoint, which all cases use.
 
         A request there does not tell its case, so equal requests are numbered over the whole run.
         """
-        return CaseAsker(self, Case(NO_CASE, "", "", "", "", None), COMMON, 1, replies)
+        return self.bind(Case(NO_CASE, "", "", "", "", None), COMMON, 1, replies)
+
+    async def _find_or_make(
+        self,
+        case: Case,
+        stage: str,
+        try_: int,
+        replies: Replies | SharedReplies,
+        request: Request,
+        hash_: str,
+        n: int,
+        purpose: str,
+    ) -> tuple[Call, bool]:
+        """Return the call from the log, or make and log it. Also returns whether the reply was there already.
+
+        A reply may also come from another run (--reuse), or from the call of another subject.
+        """
+        ledger = self.ledger
+        call = replies.get((stage, hash_, n)) if replies else None
+        if call is not None:
+            ledger.count_call(call, replayed=True)
+            return call, True
+        response: Response | None = None
+        failure: Failure | None = None
+        attempts = 0
+        seconds = 0.0
+        reused = ledger.find_reply(case, stage, hash_, n) if ledger.find_reply else None
+        is_shared = False
+        if reused is not None:
+            # 0 attempts in the log mark a call that this run has not paid.
+            response = reused.response
+            seconds = reused.seconds
+        else:
+            try:
+                if ledger.shared is not None and purpose in SHARED_PURPOSES:
+                    send = partial(self.send, request, n, case.index)
+                    key = (case.key, stage, hash_, n)
+                    response, attempts, seconds = await ledger.shared.get(key, send)
+                    is_shared = attempts == 0
+                else:
+                    response, attempts, seconds = await self.send(request, n, case.index)
+            except ModelError as error:
+                failure, attempts, seconds = error.failure, error.attempts, error.seconds
+                response = error.response
+        call = Call(
+            case.index,
+            case.key,
+            case.set,
+            case.subject,
+            stage,
+            try_,
+            hash_,
+            n,
+            request if n == 0 else None,  # repeats have the hash only
+            response,
+            failure,
+            attempts,
+            round(seconds, 6),
+        )
+        # The case gets the call as it is logged, so that a replay gives it the same.
+        call = ledger.write(call)
+        replayed = reused is not None or is_shared
+        ledger.count_call(call, replayed=replayed)
+        return call, replayed
 
     async def send(self, request: Request, n: int, order: int) -> tuple[Response, int, float]:
         """Send a request and repeat it after failures that a retry may cure.
@@ -315,8 +388,8 @@ class Caller:
         if self._prices is not None and response.cost is None:
             name = self.name
             # Code with its own SDK may name another model of the same endpoint.
-            if response.data is not None and is_sdk_request(request):
-                name = f"{name.partition('/')[0]}/{request.params['body'].get('model') or name.partition('/')[2]}"
+            if request.sdk is not None and response.data is not None:
+                name = f"{name.partition('/')[0]}/{request.sdk.body.get('model') or name.partition('/')[2]}"
             if name not in self._pricers:
                 self._pricers[name] = self._prices.pricer(name)
             pricer = self._pricers[name]
@@ -386,71 +459,3 @@ class Caller:
             wait = longest * random.uniform(0.5, 1.0)  # noqa: S311
         self.ledger.count_retry(error.failure, wait)
         await self.ledger.sleep(wait)
-
-
-class CaseAsker(NumberedAsker):
-    """A model for one try of one case. Replies come from the log, from another run (--reuse) or the endpoint."""
-
-    __slots__ = ("_caller", "_case", "_replies", "_stage", "_try")
-
-    def __init__(self, caller: Caller, case: Case, stage: str, try_: int, replies: LoggedReplies) -> None:
-        super().__init__(caller.name, caller.model.endpoint, caller.model.can, caller.params)
-        self._caller = caller
-        self._case = case
-        self._stage = stage
-        self._try = try_
-        self._replies = replies
-
-    async def _find_or_make(self, request: Request, hash_: str, n: int, purpose: str) -> tuple[Call, bool]:
-        """Return the call from the log, or make and log it. Also returns whether the reply was there already.
-
-        A reply may also come from another run (--reuse), or from the call of another subject.
-        """
-        ledger = self._caller.ledger
-        call = self._replies.get((self._stage, hash_, n)) if self._replies else None
-        if call is not None:
-            ledger.count_call(call, replayed=True)
-            return call, True
-        case = self._case
-        response: Response | None = None
-        failure: Failure | None = None
-        attempts = 0
-        seconds = 0.0
-        reused = ledger.find_reply(case, self._stage, hash_, n) if ledger.find_reply else None
-        is_shared = False
-        if reused is not None:
-            # 0 attempts in the log mark a call that this run has not paid.
-            response = reused.response
-            seconds = reused.seconds
-        else:
-            try:
-                if ledger.shared is not None and purpose in SHARED_PURPOSES:
-                    send = partial(self._caller.send, request, n, case.index)
-                    key = (case.key, self._stage, hash_, n)
-                    response, attempts, seconds = await ledger.shared.get(key, send)
-                    is_shared = attempts == 0
-                else:
-                    response, attempts, seconds = await self._caller.send(request, n, case.index)
-            except ModelError as error:
-                failure, attempts, seconds = error.failure, error.attempts, error.seconds
-                response = error.response
-        call = Call(
-            case.index,
-            case.key,
-            case.set,
-            case.subject,
-            self._stage,
-            self._try,
-            hash_,
-            n,
-            request if n == 0 else None,  # repeats have the hash only
-            response,
-            failure,
-            attempts,
-            round(seconds, 6),
-        )
-        # The case gets the call as it is logged, so that a replay gives it the same.
-        call = ledger.write(call)
-        replayed = reused is not None or is_shared
-        ledger.count_call(call, replayed=replayed)
-        return call, replayed

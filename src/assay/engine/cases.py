@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any, Protocol
+from typing import Any
 
 from assay.core.error_counts import ErrorCount, ErrorCounts
 from assay.core.errors import StopRun
@@ -21,27 +21,6 @@ from assay.journal.reader import RunReader
 # Cases that are built at once: half as many as are open, within these bounds. A case of a memory suite may have
 # megabytes.
 _MAX_GROUP, _MIN_GROUP = 32, 8
-
-
-class CaseSource(Protocol):
-    """What `engine/loop.py` needs to know of the cases it runs. `Cases` implements it."""
-
-    @property
-    def total(self) -> int:
-        """The number of cases to run."""
-        ...
-
-    @property
-    def slots(self) -> int:
-        """The number of case indexes, left-out pairs included."""
-        ...
-
-    def load(self, skip: Callable[[int], Any] | None, open_cases: int) -> Iterator[Case]:
-        """Yield the cases in data order, except those for whose index `skip` returns True. None skips no case.
-
-        `open_cases` is the number of cases that run at once.
-        """
-        ...
 
 
 class Cases:
@@ -74,9 +53,9 @@ class Cases:
         return f"{shard}: {self.total:,} of {self._total_of_all_shards:,} cases"
 
     def load(self, skip: Callable[[int], Any] | None, open_cases: int) -> Iterator[Case]:
-        """Yield the cases row by row: first all subjects of the first row.
+        """Yield the cases row by row: first all subjects of the first row. `skip` says which indexes are left out.
 
-        They are built in groups. One by one, between calls, building takes twice the time.
+        They are built in groups, as `open_cases` run at once. One by one, between calls, building takes twice the time.
         """
         cases = self._build(skip)
         size = min(_MAX_GROUP, max(_MIN_GROUP, open_cases // 2))

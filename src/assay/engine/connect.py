@@ -29,7 +29,7 @@ from assay.core.roles import (
 from assay.core.spec import RunSpec
 from assay.core.types import Request, Response
 from assay.engine.permits import Permits
-from assay.engine.several import SeveralEndpoints, SharedPermits
+from assay.engine.several import SeveralEndpoints
 from assay.models.http.dialer import tls_context
 from assay.usercode import plugins
 from assay.usercode.addresses import base_url_of
@@ -111,9 +111,7 @@ def network_of(spec: RunSpec) -> Network:
 
 def permits_of(model: Model, concurrency: int) -> Permits:
     """Return the permits for the calls of a model: `concurrency` for each of its endpoints."""
-    if isinstance(model, SeveralEndpoints):
-        return SharedPermits(model.addresses, concurrency)
-    return Permits(concurrency)
+    return Permits(concurrency, addresses_of(model))
 
 
 def addresses_of(model: Model) -> tuple[str, ...]:

@@ -1,22 +1,20 @@
-"""TryContext: the Context that a solver or scorer gets for one try of one case.
-
-The protocols here describe what a context needs of callers, gateway and journal. A worker of Ray has others
-(executors/worker.py).
-"""
+"""TryContext: the Context that a solver or scorer gets for one try of one case."""
 
 from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, Protocol, TypeVar, cast
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from typing import Any, TypeVar, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from assay.core.errors import AssayError, UsageError
-from assay.core.protocols import Asker
-from assay.core.types import Call, Case, Failure, Record, Request, Usage
+from assay.core.errors import UsageError
+from assay.core.types import Case, Failure, Record, Usage
+from assay.engine.asker import CaseAsker
+from assay.engine.gateway import CaseEndpoint, Gateway
+from assay.journal.journal import Journal
 from assay.usercode.errors import failure_of
 
 # Records are written in groups of this size. A write per record would cost a system call each.
@@ -32,58 +30,6 @@ them has a price.
 NOTHING_SPENT: Spent = (None, 0, None)
 
 
-class CountingAsker(Asker, Protocol):
-    """An asker that counts the calls and tokens of one try."""
-
-    calls: int
-    input: int
-    output: int
-    stopped: AssayError | None
-    """The error that stopped the run during a call of this try. Such a try must not be committed."""
-
-    async def call_numbered(self, request: Request, hash_: str, n: int, purpose: str) -> tuple[Call, bool]:
-        """Return the call of a request that was numbered elsewhere, and whether its reply comes from a log."""
-        ...
-
-
-class AskerSource(Protocol):
-    """A model of the run, from which each try gets its own asker."""
-
-    def bind(self, case: Case, stage: str, try_: int, replies: Mapping[tuple[str, str, int], Call]) -> CountingAsker:
-        """Return the asker of one try. `replies` are calls of earlier tries that may be replayed."""
-        ...
-
-
-class SdkEndpoint(Protocol):
-    """A base URL for SDKs of other projects, such as openai.
-
-    `failure` is its last failed call. Code of other projects may swallow the error or turn it into one of its own.
-    """
-
-    url: str
-    failure: Failure | None
-
-    def close(self) -> None:
-        """Close the endpoint and cancel its calls in flight."""
-        ...
-
-
-class SdkGateway(Protocol):
-    """Opens endpoints for SDKs of other projects. It opens a port when `start` is called for the first time."""
-
-    async def start(self) -> None:
-        """Open the port. Further calls do nothing."""
-        ...
-
-    def open_endpoint(self, role: str, asker: Asker) -> SdkEndpoint:
-        """Open an endpoint. `asker` answers its requests."""
-        ...
-
-    def open_shared_endpoint(self, role: str, asker: Asker) -> SdkEndpoint:
-        """Let `asker` answer the requests at the run's shared endpoint until the returned endpoint is closed."""
-        ...
-
-
 class SharedEndpoint(Struct, frozen=True):
     """The endpoint that all cases of a run share, for code that takes its base URL from OPENAI_BASE_URL only.
 
@@ -91,25 +37,13 @@ class SharedEndpoint(Struct, frozen=True):
     """
 
     role: str
-    asker: CountingAsker
-    endpoint: SdkEndpoint
+    asker: CaseAsker
+    endpoint: CaseEndpoint
     only_open_case: bool
 
 
 PassedFunction = Callable[[Case, Sequence[Record], str], Awaitable[bool]]
 """The type of `Suite.passed`: whether the records of a case meet the expectations of a part."""
-
-
-class RecordLog(Protocol):
-    """The part of the journal that takes records."""
-
-    def write_records(self, records: Sequence[Record]) -> tuple[list[int], list[Record]]:
-        """Write records. Returns their file offsets, for the case's end, and the records without secrets."""
-        ...
-
-    def without_secrets(self, records: Sequence[Record]) -> Sequence[Record]:
-        """Return records as readers of the journal get them."""
-        ...
 
 
 class TryContext:
@@ -123,23 +57,21 @@ class TryContext:
         self.stage = stage
         self.try_ = try_
         self._run = run
-        self._askers: dict[str, CountingAsker] = {}
-        self._endpoints: dict[str, SdkEndpoint] = {}  # by role
-        self._lent_endpoint: SdkEndpoint | None = None
+        self._askers: dict[str, CaseAsker] = {}
+        self._endpoints: dict[str, CaseEndpoint] = {}  # by role
+        self._lent_endpoint: CaseEndpoint | None = None
         self._earlier_failure = run.shared_endpoint.endpoint.failure if run.shared_endpoint else None
         self.written: list[int] = []
         self.pending: list[Record] = []
         self.records: list[Record] = []
 
-    def model(self, role: str = "main") -> CountingAsker:
+    def model(self, role: str = "main") -> CaseAsker:
         """Return the model of this role."""
         asker = self._askers.get(role)
         if asker is None:
-            caller = self._run.callers.get(role)
-            if caller is None:
+            asker = self._run.bind(role, self)
+            if asker is None:
                 raise UsageError(f"this run has no model for the role {role!r}. Pass one with --model")
-            replies = self._run.replies(self.case.index, self.stage)
-            asker = caller.bind(self.case, self.stage, self.try_, replies)
             self._askers[role] = asker
         return asker
 
@@ -187,7 +119,7 @@ class TryContext:
         failure = self._run.shared_endpoint.endpoint.failure
         return None if failure is self._earlier_failure else failure
 
-    def _open_endpoints(self) -> list[SdkEndpoint]:
+    def _open_endpoints(self) -> list[CaseEndpoint]:
         lent = [self._lent_endpoint] if self._lent_endpoint is not None else []
         return [*self._endpoints.values(), *lent]
 
@@ -206,8 +138,8 @@ class TryContext:
         """Write one record."""
         case = self.case
         record = Record(case.index, case.key, case.set, case.subject, self.try_, kind, part, data)
-        if len(self.pending) >= _GROUP:
-            offsets, records = self._run.log.write_records(self.pending)
+        if len(self.pending) >= _GROUP and self._run.journal is not None:
+            offsets, records = self._run.journal.write_records(self.pending)
             self.written += offsets
             self.records[-len(records) :] = records
             self.pending = []
@@ -232,7 +164,8 @@ class TryContext:
         """Return whether the records that this try emitted for `part` meet their expectations."""
         if self._run.passed is None:
             raise UsageError("ctx.passed() is not available: this suite has no `passed` method.")
-        return await self._run.passed(self.case, self._run.log.without_secrets(self.records), part)
+        records = self.records if self._run.journal is None else self._run.journal.without_secrets(self.records)
+        return await self._run.passed(self.case, records, part)
 
     def rng(self, name: str) -> random.Random:
         """Return a generator whose numbers depend only on the case, the name and the run's seed."""
@@ -262,11 +195,12 @@ class TryContext:
 class RunContext(Struct, frozen=True):
     """The parts of a context that all tries of a run share."""
 
-    callers: Mapping[str, AskerSource]
-    log: RecordLog
-    replies: Callable[[int, str], Mapping[tuple[str, str, int], Call]]
+    bind: Callable[[str, TryContext], CaseAsker | None]
+    """Returns the model of a role for one stage of one try; None if the run has no such role."""
+    journal: Journal | None
+    """None on a worker of Ray: the driver writes the records."""
     seed: int
     started: float
-    gateway: SdkGateway | None = None
+    gateway: Gateway | None = None
     passed: PassedFunction | None = None
     shared_endpoint: SharedEndpoint | None = None

@@ -1,6 +1,6 @@
 """The gateway: an OpenAI-compatible server on loopback, for evaluated code that uses its own SDK.
 
-    gateway = Gateway({"main": named_model})
+    gateway = Gateway({"main": facts})
     await gateway.start()
     endpoint = gateway.open_endpoint("main", asker)   # the SDK gets endpoint.url as its base URL
     endpoint.close()                                  # when the try of the case ends
@@ -27,9 +27,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from assay.core.errors import AssayError, ModelError, UsageError
-from assay.core.protocols import Asker, NamedModel
+from assay.core.protocols import Asker
 from assay.core.roles import CHAT, EMBEDDINGS, FORWARD
 from assay.core.types import Failure, Request, Response
+from assay.engine.asker import ModelFacts
 from assay.models.http.sdk_requests import (
     CHAT_PATH,
     EMBEDDINGS_PATH,
@@ -66,12 +67,9 @@ ENDPOINT_CLOSED = build_error(
 class Gateway:
     """Opens endpoints for the models of a run. The first `start` opens the port; most runs never need it."""
 
-    def __init__(
-        self, models: Mapping[str, NamedModel], sdk_params: Mapping[str, dict[str, Any] | None] | None = None
-    ) -> None:
-        """`sdk_params` are those of the roles (`core/roles.py`). A role without them passes requests as they are."""
+    def __init__(self, models: Mapping[str, ModelFacts]) -> None:
+        """`models` are those of the run, by role."""
         self._models = models
-        self._sdk_params = sdk_params or {}
         self._endpoints: dict[str, CaseEndpoint] = {}  # by token, the random part of the URL
         self._shared_token = secrets.token_urlsafe(16)
         self._start_lock = asyncio.Lock()
@@ -104,7 +102,7 @@ class Gateway:
 
     def _open(self, token: str, role: str, asker: Asker, on_close: Callable[[], object]) -> CaseEndpoint:
         url = f"{self._address}/c/{token}/v1"
-        endpoint = CaseEndpoint(url, self._models[role], asker, on_close, self._sdk_params.get(role))
+        endpoint = CaseEndpoint(url, self._models[role], asker, on_close)
         self._endpoints[token] = endpoint
         return endpoint
 
@@ -124,18 +122,10 @@ class CaseEndpoint:
     engine reads it here.
     """
 
-    def __init__(
-        self,
-        url: str,
-        named_model: NamedModel,
-        asker: Asker,
-        on_close: Callable[[], object],
-        sdk_params: dict[str, Any] | None,
-    ) -> None:
+    def __init__(self, url: str, model: ModelFacts, asker: Asker, on_close: Callable[[], object]) -> None:
         self.url = url
-        self._sdk_params = sdk_params
         self.failure: Failure | None = None
-        self._named_model = named_model
+        self._model = model
         self._asker = asker
         self._on_close = on_close
         self._calls: set[asyncio.Future[Response]] = set()
@@ -143,14 +133,15 @@ class CaseEndpoint:
 
     def list_models(self) -> SdkReply:
         """Answer GET /models with the one model of this endpoint."""
-        return build_model_list(self._named_model.name.partition("/")[2])
+        return build_model_list(self._model.name.partition("/")[2])
 
     async def post(self, path: str, body: dict[str, Any]) -> SdkReply:
         """Answer a POST. Every failure becomes an error reply that the SDK can raise."""
-        name, model = self._named_model
+        model = self._model
+        name = model.name
         try:
             if FORWARD in model.can or (path == EMBEDDINGS_PATH and EMBEDDINGS in model.can):
-                response = await self._ask(read_sdk_request(name, model.endpoint, path, body, self._sdk_params))
+                response = await self._ask(read_sdk_request(name, model.endpoint, path, body, model.sdk_params))
                 return build_reply(response)
             if path != CHAT_PATH or CHAT not in model.can:
                 return build_error(
@@ -158,7 +149,7 @@ class CaseEndpoint:
                     f"{name} has no OpenAI-compatible endpoint; the gateway offers {CHAT_PATH} for chat models "
                     f"only, not {path}",
                 )
-            request = read_chat_request(name, model.endpoint, body, self._sdk_params)
+            request = read_chat_request(name, model.endpoint, body, model.sdk_params)
             return build_chat_reply(request, await self._ask(request), body)
         except EndpointClosed:
             return ENDPOINT_CLOSED

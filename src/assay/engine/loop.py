@@ -17,20 +17,21 @@ from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun, Wor
 from assay.core.events import Ended, Finished, Notify, Started, Stopping
 from assay.core.protocols import Scorer, ScorerInput, Solver
 from assay.core.types import ASK, Case, End, Failure
-from assay.engine.cases import CaseSource, check_key
+from assay.engine.asker import CaseAsker
+from assay.engine.caller import Caller
+from assay.engine.cases import Cases, check_key
 from assay.engine.context import (
     NOTHING_SPENT,
-    AskerSource,
     PassedFunction,
     RunContext,
-    SdkGateway,
     SharedEndpoint,
     Spent,
     TryContext,
 )
+from assay.engine.gateway import Gateway
 from assay.engine.one_try import CANCELLED, solve_once
 from assay.engine.permits import Permits
-from assay.journal.journal import Journal, Replies
+from assay.journal.journal import Journal
 from assay.language.patterns import reason_to_stop
 from assay.usercode.errors import failure_of, is_failure
 from assay.usercode.user_function import hide_task
@@ -47,11 +48,11 @@ _MAX_LOSSES = 3
 class LoopSetup(Struct, frozen=True):
     """The arguments of Loop."""
 
-    cases: CaseSource
+    cases: Cases
     solver: Solver
     scorers: Sequence[Scorer]
     journal: Journal
-    callers: Mapping[str, AskerSource]
+    callers: Mapping[str, Caller]
     """By role."""
     permits: Permits
     """No further case starts while all of them are taken."""
@@ -67,7 +68,7 @@ class LoopSetup(Struct, frozen=True):
     started: float
     """The time of the run's first start."""
     passed: PassedFunction | None = None
-    gateway: SdkGateway | None = None
+    gateway: Gateway | None = None
     shared_endpoint: SharedEndpoint | None = None
     checkpoint: Callable[[ScorerInput], Awaitable[None]] | None = None
     """`Suite.checkpoint`, if the suite has one."""
@@ -85,9 +86,8 @@ class Loop:
         # In a new run no case has earlier tries, so the lookups are skipped.
         self._is_new_run = setup.journal.empty
         self._run = RunContext(
-            setup.callers,
+            self._bind,
             setup.journal,
-            self._replies,
             seed=setup.seed,
             started=setup.started,
             gateway=setup.gateway,
@@ -152,10 +152,15 @@ class Loop:
         for worker in self._workers:
             worker.cancel()
 
-    def _replies(self, index: int, stage: str) -> Replies:
-        if self._is_new_run and index not in self._lost:
-            return {}
-        return self._journal.replies(index, stage, self._journal.last_try(index))
+    def _bind(self, role: str, ctx: TryContext) -> CaseAsker | None:
+        caller = self._setup.callers.get(role)
+        if caller is None:
+            return None
+        case = ctx.case
+        if self._is_new_run and case.index not in self._lost:
+            return caller.bind(case, ctx.stage, ctx.try_, {})
+        replies = self._journal.replies(case.index, ctx.stage, self._journal.last_try(case.index))
+        return caller.bind(case, ctx.stage, ctx.try_, replies)
 
     async def _worker(self) -> None:
         permits = self._setup.permits

@@ -1,7 +1,8 @@
-"""WorkerLink: the driver's side of the conversation with one worker.
+"""WorkerLink: the driver's side of the conversation with one worker. RemoteTry: a case that runs there.
 
-    link = WorkerLink(remote, "node-1/4711", on_lost, on_report)
-    placement = link.start(case, try_, started, blocked, handler)   # handler gets the messages of this case
+    link = WorkerLink(exchange, "node-1/4711", on_lost, on_report)
+    case = RemoteTry(link, ctx)
+    placement = link.start(bare, try_, started, blocked, case)    # `case` gets the messages of this case
     link.send(Reply(…))                                           # travels with the next group
 
 Messages travel in groups. There is always one exchange that waits at the worker for messages to return; a group for the
@@ -11,12 +12,13 @@ worker is a new exchange, and ends the wait of the one before.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from itertools import count
-from typing import Any, Protocol
+from typing import Any
 
-from assay.core.errors import AssayError, StopRun, WorkerLost
-from assay.core.types import Case, Request
+from assay.core.errors import AssayError, StopRun, UsageError, WorkerLost
+from assay.core.types import Case, Failure, Record, Request
+from assay.engine.context import TryContext
 from assay.executors.messages import (
     GROUP_SECONDS,
     Abandon,
@@ -25,7 +27,9 @@ from assay.executors.messages import (
     EndCase,
     MessageGroup,
     Opened,
+    PartPassed,
     Passed,
+    Reply,
     Send,
     Sent,
     StartCase,
@@ -36,28 +40,11 @@ from assay.executors.messages import (
 )
 from assay.usercode.blocked_calls import BlockedCall
 
+Exchange = Callable[[int, Sequence[ToWorker]], Awaitable[MessageGroup]]
+"""Number and messages of a group → some messages of the worker. Raises ConnectionError if the worker is gone."""
+
 # Numbers of placements are unique in the process, so that a late message of a lost worker reaches nobody.
 _numbers = count(1)
-
-
-class Remote(Protocol):
-    """A worker in another process. Calls raise ConnectionError if the worker is gone."""
-
-    def exchange(self, number: int, messages: Sequence[ToWorker]) -> Awaitable[MessageGroup]:
-        """Deliver messages and return some for the driver."""
-        ...
-
-
-class CaseHandler(Protocol):
-    """What the driver does with the messages of one case."""
-
-    def receive(self, message: Ask | Passed | EndCase | CaseBlocked | Stopped) -> None:
-        """Take a message of the case."""
-        ...
-
-    def fail(self, error: Exception) -> None:
-        """End the case with an error: WorkerLost, or one that concerns the whole run."""
-        ...
 
 
 class WorkerLink:
@@ -65,17 +52,17 @@ class WorkerLink:
 
     def __init__(
         self,
-        remote: Remote,
+        exchange: Exchange,
         name: str,
         on_lost: Callable[[WorkerLink, AssayError | None], None],
         on_report: Callable[[Opened | Told], None],
     ) -> None:
         """`on_lost` gets the error with which the whole run stops, or None: the cases start again elsewhere."""
         self.name = name
-        self._remote = remote
+        self._remote_exchange = exchange
         self._on_lost = on_lost
         self._on_report = on_report
-        self._handlers: dict[int, CaseHandler] = {}
+        self._handlers: dict[int, RemoteTry] = {}
         self._sends: dict[int, asyncio.Future[Sent | None]] = {}
         self._queue: list[ToWorker] = []
         self._flush_at: asyncio.TimerHandle | None = None
@@ -102,7 +89,7 @@ class WorkerLink:
         """How many cases and model calls the worker has."""
         return len(self._handlers) + len(self._sends)
 
-    def start(self, case: Case, try_: int, started: float, blocked: Sequence[BlockedCall], handler: CaseHandler) -> int:
+    def start(self, case: Case, try_: int, started: float, blocked: Sequence[BlockedCall], handler: RemoteTry) -> int:
         """Start a case on the worker. Returns the number of the placement."""
         number = next(_numbers)
         self._handlers[number] = handler
@@ -168,7 +155,7 @@ class WorkerLink:
 
     async def _exchange(self, number: int, group: Sequence[ToWorker]) -> None:
         try:
-            batch = await self._remote.exchange(number, group)
+            batch = await self._remote_exchange(number, group)
             self.heard = asyncio.get_running_loop().time()
             self._take(batch)
         except ConnectionError:
@@ -214,6 +201,89 @@ class WorkerLink:
             if isinstance(message, CaseBlocked):
                 self.must_end = True
                 self.lose(counts=False)
+
+
+class RemoteTry:
+    """One placement of a case on a worker: answers what it asks, until it ends."""
+
+    def __init__(self, link: WorkerLink, ctx: TryContext) -> None:
+        self.placement = 0
+        self.blocked: BlockedCall | None = None
+        """The call with which this case has blocked the worker."""
+        self._link = link
+        self._ctx = ctx
+        self._ended: asyncio.Future[EndCase] = asyncio.get_running_loop().create_future()
+        self._answers: set[asyncio.Task[None]] = set()
+
+    async def result(self) -> Failure | None:
+        """Wait for the end of the case, and return its failure. Raises errors that concern the whole run."""
+        try:
+            end = await self._ended
+        except asyncio.CancelledError:
+            await self._drop_answers()
+            raise
+        except Exception:
+            # Calls in flight are paid. If the worker was lost, the next placement finds their replies in the log.
+            await asyncio.gather(*self._answers, return_exceptions=True)
+            raise
+        # The case has ended without waiting for these, as code does that takes the first of several replies.
+        await self._drop_answers()
+        self._emit(end.records)
+        return end.failure
+
+    async def _drop_answers(self) -> None:
+        for answer in self._answers:
+            answer.cancel()
+        await asyncio.gather(*self._answers, return_exceptions=True)
+
+    def receive(self, message: Ask | Passed | EndCase | CaseBlocked | Stopped) -> None:
+        """Take a message of the case."""
+        if isinstance(message, Ask):
+            self._start(self._answer(message))
+        elif isinstance(message, Passed):
+            self._emit(message.records)
+            self._start(self._tell_passed(message))
+        elif isinstance(message, CaseBlocked):
+            self.blocked = message.call
+        elif isinstance(message, EndCase):
+            if not self._ended.done():
+                self._ended.set_result(message)
+        else:
+            kind = UsageError if message.exit_code == UsageError.exit_code else StopRun
+            self.fail(kind(message.message))
+
+    def fail(self, error: Exception) -> None:
+        """End the case with an error: WorkerLost, or one that concerns the whole run."""
+        if not self._ended.done():
+            self._ended.set_exception(error)
+
+    def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.create_task(coroutine)
+        self._answers.add(task)
+        task.add_done_callback(self._answers.discard)
+
+    async def _answer(self, ask: Ask) -> None:
+        try:
+            asker = self._ctx.model(ask.role)
+            call, replayed = await asker.call_numbered(ask.request, ask.hash, ask.n, ask.purpose)
+        except Exception as error:  # noqa: BLE001 - raised again where the loop waits for the case
+            self.fail(error)
+            return
+        if self._link.is_open:
+            self._link.send(Reply(self.placement, ask.number, call, replayed))
+
+    async def _tell_passed(self, question: Passed) -> None:
+        try:
+            passed = await self._ctx.passed(question.part)
+        except Exception as error:  # noqa: BLE001 - a bug of an expectation's code stops the case, as it would here
+            self.fail(error)
+            return
+        if self._link.is_open:
+            self._link.send(PartPassed(self.placement, question.number, passed))
+
+    def _emit(self, records: list[Record]) -> None:
+        for record in records:
+            self._ctx.emit(record.kind, record.data, record.part)
 
 
 def last_line(error: BaseException) -> str:

@@ -19,20 +19,11 @@ from assay.core.protocols import Model
 from assay.core.roles import Role
 from assay.core.spec import RunSpec, SuiteOptions
 from assay.core.suite import Suite, WorkerSolver
+from assay.engine.asker import ModelFacts, facts_of
 from assay.engine.connect import Connections
 from assay.models.python import PythonModel
 from assay.suites import find_suite
 from assay.usercode.plugins import describe_provider
-
-
-class RoleFacts(Struct, frozen=True):
-    """A model of the run, as a case sees it."""
-
-    name: str
-    endpoint: str
-    can: frozenset[str]
-    params: dict[str, Any]
-    sdk_params: dict[str, Any] | None = None
 
 
 class WorkerPlan(Struct, frozen=True, kw_only=True):
@@ -45,7 +36,7 @@ class WorkerPlan(Struct, frozen=True, kw_only=True):
     version: str
     build: Callable[[], WorkerSolver]
     identity: Any
-    roles: dict[str, RoleFacts]
+    roles: dict[str, ModelFacts]
     models: dict[str, Callable[[], Model]]
     """The models that compute in the worker's process, by role."""
     seed: int
@@ -56,17 +47,13 @@ class WorkerPlan(Struct, frozen=True, kw_only=True):
 def make_plan(suite: Suite[Any, Any], models: Mapping[str, Model], *, home: Path) -> WorkerPlan:
     """Return the plan for the workers of a run."""
     spec = suite.spec
-    roles = {
-        name: RoleFacts(role.model, models[name].endpoint, models[name].can, role.params, role.sdk_params)
-        for name, role in suite.roles.items()
-    }
     return WorkerPlan(
         folder=str(Path.cwd()),
         output=str(home.resolve()),
         version=assay.__version__,
         build=suite.recipe() or partial(build_from_spec, spec.suite, msgspec.to_builtins(spec)),
         identity=msgspec.to_builtins(suite.ask_identity(), str_keys=True),
-        roles=roles,
+        roles={name: facts_of(role, models[name]) for name, role in suite.roles.items()},
         models={name: _recipe_of(role, models[name], suite) for name, role in suite.roles.items() if computes(role)},
         seed=spec.seed,
         timeout=spec.timeout,

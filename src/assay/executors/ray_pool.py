@@ -226,12 +226,12 @@ class RayPool:
         if hello.problem:
             self._fail(_problem_of(hello))
             return
-        link = WorkerLink(remote, hello.name, lambda link, error: self._lose(link, remote, error), self._report)
+        link = WorkerLink(remote.exchange, hello.name, partial(self._lose, remote), self._report)
         self._links[link] = remote
         self._awaited.pop(remote, None)
         self._changed.set()
 
-    def _lose(self, link: WorkerLink, remote: RayRemote, error: AssayError | None) -> None:
+    def _lose(self, remote: RayRemote, link: WorkerLink, error: AssayError | None) -> None:
         del self._links[link]
         if error is not None:
             self._stop_run(error)

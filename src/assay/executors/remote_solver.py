@@ -7,50 +7,28 @@ budget are those of every run.
 
 from __future__ import annotations
 
-import asyncio
 import time
-from collections.abc import Coroutine
-from typing import Any, Protocol
+from typing import Any
 
 from msgspec.structs import replace
 
-from assay.core.errors import CaseFailed, ModelError, StopRun, UsageError, WorkerLost
+from assay.core.errors import CaseFailed, ModelError, WorkerLost
 from assay.core.protocols import Context, Model, Solver
 from assay.core.suite import RemoteCase, Suite
-from assay.core.types import Failure, Record, Request, Response
+from assay.core.types import Failure, Request, Response
 from assay.engine.context import TryContext
-from assay.executors.links import WorkerLink
-from assay.executors.messages import Ask, CaseBlocked, EndCase, PartPassed, Passed, Reply, Stopped
+from assay.executors.links import RemoteTry
+from assay.executors.ray_pool import RayPool
 from assay.usercode.blocked_calls import BlockedCall
 
 # A call of a model inside a worker is given up when so many workers were lost with it.
 _MAX_LOSSES = 3
 
 
-class Workers(Protocol):
-    """The workers of a run."""
-
-    async def place_case(self, *, alone: bool) -> WorkerLink:
-        """Return a worker for a case, `alone` one that has no other case. Waits; raises StopRun if none comes back."""
-        ...
-
-    def case_ended(self, link: WorkerLink, *, alone: bool) -> None:
-        """The case that was placed there has ended."""
-        ...
-
-    async def free_worker(self) -> WorkerLink:
-        """Return the worker with the least to do. Waits while there is none; raises StopRun if none comes back."""
-        ...
-
-    async def close(self) -> None:
-        """End all workers."""
-        ...
-
-
 class RemoteSolver(Solver):
     """Runs every case on a worker."""
 
-    def __init__(self, workers: Workers, suite: Suite[Any, Any]) -> None:
+    def __init__(self, workers: RayPool, suite: Suite[Any, Any]) -> None:
         self._workers = workers
         self._suite = suite
         self._lost: set[int] = set()
@@ -89,96 +67,13 @@ class RemoteSolver(Solver):
             raise CaseFailed(failure)
 
 
-class RemoteTry:
-    """One placement of a case on a worker: answers what it asks, until it ends."""
-
-    def __init__(self, link: WorkerLink, ctx: TryContext) -> None:
-        self.placement = 0
-        self.blocked: BlockedCall | None = None
-        """The call with which this case has blocked the worker."""
-        self._link = link
-        self._ctx = ctx
-        self._ended: asyncio.Future[EndCase] = asyncio.get_running_loop().create_future()
-        self._answers: set[asyncio.Task[None]] = set()
-
-    async def result(self) -> Failure | None:
-        """Wait for the end of the case, and return its failure. Raises errors that concern the whole run."""
-        try:
-            end = await self._ended
-        except asyncio.CancelledError:
-            await self._drop_answers()
-            raise
-        except Exception:
-            # Calls in flight are paid. If the worker was lost, the next placement finds their replies in the log.
-            await asyncio.gather(*self._answers, return_exceptions=True)
-            raise
-        # The case has ended without waiting for these, as code does that takes the first of several replies.
-        await self._drop_answers()
-        self._emit(end.records)
-        return end.failure
-
-    async def _drop_answers(self) -> None:
-        for answer in self._answers:
-            answer.cancel()
-        await asyncio.gather(*self._answers, return_exceptions=True)
-
-    def receive(self, message: Ask | Passed | EndCase | CaseBlocked | Stopped) -> None:
-        """Take a message of the case."""
-        if isinstance(message, Ask):
-            self._start(self._answer(message))
-        elif isinstance(message, Passed):
-            self._emit(message.records)
-            self._start(self._tell_passed(message))
-        elif isinstance(message, CaseBlocked):
-            self.blocked = message.call
-        elif isinstance(message, EndCase):
-            if not self._ended.done():
-                self._ended.set_result(message)
-        else:
-            kind = UsageError if message.exit_code == UsageError.exit_code else StopRun
-            self.fail(kind(message.message))
-
-    def fail(self, error: Exception) -> None:
-        """End the case with an error: WorkerLost, or one that concerns the whole run."""
-        if not self._ended.done():
-            self._ended.set_exception(error)
-
-    def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(coroutine)
-        self._answers.add(task)
-        task.add_done_callback(self._answers.discard)
-
-    async def _answer(self, ask: Ask) -> None:
-        try:
-            asker = self._ctx.model(ask.role)
-            call, replayed = await asker.call_numbered(ask.request, ask.hash, ask.n, ask.purpose)
-        except Exception as error:  # noqa: BLE001 - raised again where the loop waits for the case
-            self.fail(error)
-            return
-        if self._link.is_open:
-            self._link.send(Reply(self.placement, ask.number, call, replayed))
-
-    async def _tell_passed(self, question: Passed) -> None:
-        try:
-            passed = await self._ctx.passed(question.part)
-        except Exception as error:  # noqa: BLE001 - a bug of an expectation's code stops the case, as it would here
-            self.fail(error)
-            return
-        if self._link.is_open:
-            self._link.send(PartPassed(self.placement, question.number, passed))
-
-    def _emit(self, records: list[Record]) -> None:
-        for record in records:
-            self._ctx.emit(record.kind, record.data, record.part)
-
-
 class RemoteModel:
     """A model that computes in the workers: `local/`, `hf/` or a Python function.
 
     Only `send` goes to a worker. Permits, retries, budget and log are the driver's, as for every model.
     """
 
-    def __init__(self, role: str, model: Model, workers: Workers) -> None:
+    def __init__(self, role: str, model: Model, workers: RayPool) -> None:
         self.endpoint = model.endpoint
         self.can = model.can
         self._role = role

@@ -18,6 +18,7 @@ import time
 from collections.abc import Coroutine, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -28,9 +29,10 @@ from assay.core import events
 from assay.core.diff import differences
 from assay.core.errors import AssayError, ModelError
 from assay.core.events import Event, Noted
-from assay.core.protocols import Model, NamedModel
+from assay.core.protocols import Model
 from assay.core.suite import WorkerSolver
 from assay.core.types import ASK, Call, Case, Failure, Record, Request
+from assay.engine.asker import CaseAsker
 from assay.engine.context import RunContext, TryContext
 from assay.engine.gateway import Gateway
 from assay.engine.one_try import solve_once
@@ -55,7 +57,6 @@ from assay.executors.messages import (
 )
 from assay.executors.outbox import Outbox
 from assay.executors.plan import WorkerPlan
-from assay.executors.remote_asker import DriversModel, RemoteCaller
 from assay.files.excerpt import cut_end
 from assay.usercode.blocked_calls import BlockedCall, CaseCalls, case_calls
 from assay.usercode.opened_files import ForwardedFiles
@@ -199,8 +200,7 @@ class CaseRunner:
                 self._files.__enter__()  # as long as the process lives
                 self._worker_solver = plan.build()
                 self._models = {role: connect() for role, connect in plan.models.items()}
-                named_models = {role: NamedModel(facts.name, DriversModel(facts)) for role, facts in plan.roles.items()}
-                self._gateway = Gateway(named_models, {role: facts.sdk_params for role, facts in plan.roles.items()})
+                self._gateway = Gateway(plan.roles)
                 self._last_turn = time.monotonic()  # the loop did not turn meanwhile
                 self._is_built = True
         except Exception as error:  # noqa: BLE001 - told to the driver, which stops with this sentence
@@ -317,14 +317,14 @@ class OpenCase:
     def __init__(self, start: StartCase, plan: WorkerPlan, gateway: Gateway | None, outbox: Outbox) -> None:
         self.task: asyncio.Task[None] | None = None
         self._placement = start.placement
+        self._roles = plan.roles
         self._outbox = outbox
         self._asked = 0
         self._waiting: dict[int, asyncio.Future[Reply | PartPassed]] = {}
         self._sent_records = 0
         run = RunContext(
-            callers={role: RemoteCaller(role, facts, self._ask) for role, facts in plan.roles.items()},
-            log=_UnwrittenRecords(),
-            replies=_no_replies,
+            bind=self._bind,
+            journal=None,
             seed=plan.seed,
             started=start.started,
             gateway=gateway,
@@ -355,6 +355,11 @@ class OpenCase:
         self._asked += 1
         return self._asked
 
+    def _bind(self, role: str, ctx: TryContext) -> CaseAsker | None:
+        """Return the model of a role. Its requests are numbered here, and the driver answers from its log, or asks."""
+        facts = self._roles.get(role)
+        return None if facts is None else CaseAsker(facts, partial(self._ask, role))
+
     async def _ask(self, role: str, request: Request, hash_: str, n: int, purpose: str) -> tuple[Call, bool]:
         number = self._number()
         self._outbox.put(Ask(self._placement, number, role, request, hash_, n, purpose))
@@ -368,21 +373,6 @@ class OpenCase:
         answer = await self._answer(number)
         assert isinstance(answer, PartPassed)
         return answer.passed
-
-
-def _no_replies(index: int, stage: str) -> dict[tuple[str, str, int], Call]:
-    """The driver has the replies of earlier tries."""
-    return {}
-
-
-class _UnwrittenRecords:
-    """Takes the place of the journal in a context on a worker: the driver writes the records."""
-
-    def write_records(self, records: Sequence[Record]) -> tuple[list[int], list[Record]]:
-        return [], list(records)
-
-    def without_secrets(self, records: Sequence[Record]) -> Sequence[Record]:
-        return records
 
 
 def _both_values(place: str, here: Any, there: Any) -> str:

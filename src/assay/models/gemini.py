@@ -12,13 +12,13 @@ from typing import Any
 
 from assay.core.errors import ModelError
 from assay.core.roles import CHAT, EMBEDDINGS, About, Connection
-from assay.core.types import Failure, Request, Response, Usage
+from assay.core.types import Failure, Request, Response, SdkRequest, Usage
 from assay.models.http.adapt import AdaptedEndpoint, Body, RequestChange
 from assay.models.http.client import HttpEndpoint
 from assay.models.http.dialect import DialectParams, content_parts, split_system
 from assay.models.http.errors import bad_reply, refusal
 from assay.models.http.openai_format import request_headers
-from assay.models.http.sdk_requests import EMBEDDINGS_PATH, is_sdk_request, pack_reply
+from assay.models.http.sdk_requests import EMBEDDINGS_PATH, pack_reply
 from assay.models.http.vendor import Vendor, key_headers, vendor_url
 
 VENDOR = Vendor(
@@ -113,30 +113,30 @@ class GeminiModel:
 
     async def send(self, request: Request, seed: int) -> Response:
         """Send one request. The caller retries, so this method does not."""
-        if is_sdk_request(request):
-            return await self._embed(request)
+        if request.sdk is not None:
+            return await self._embed(request.sdk)
         body, texts = _body(request, seed)
         path = f"/models/{self._name}:generateContent"
-        reply, changes = await self._adapted.post(path, body, request_headers(request.params))
+        reply, changes = await self._adapted.post(path, body, request_headers(request.params.get("headers")))
         return _read(reply, self.endpoint, (*texts, *changes))
 
-    async def _embed(self, request: Request) -> Response:
+    async def _embed(self, sdk: SdkRequest) -> Response:
         """Return the vectors of texts in the form of OpenAI's reply, which the embedder and the gateway read."""
-        texts = request.params["body"].get("input")
+        texts = sdk.body.get("input")
         texts = [texts] if isinstance(texts, str) else texts
-        if request.params["path"] != EMBEDDINGS_PATH or not isinstance(texts, list):
-            message = f"gemini/{self._name} takes chat requests and texts to embed, not {request.params['path']}"
+        if sdk.path != EMBEDDINGS_PATH or not isinstance(texts, list):
+            message = f"gemini/{self._name} takes chat requests and texts to embed, not {sdk.path}"
             raise ModelError(Failure("rejected", message))
         # An SDK behind the gateway names the model for embeddings; --embedder names it as this model.
-        model = f"models/{request.params['body'].get('model') or self._name}"
+        model = f"models/{sdk.body.get('model') or self._name}"
         fields = {
             "outputDimensionality" if name == "dimensions" else name: value
-            for name, value in request.params["body"].items()
+            for name, value in sdk.body.items()
             if name not in _OF_OPENAI_EMBEDDINGS
         }
         requests = [{**fields, "model": model, "content": {"parts": [{"text": text}]}} for text in texts]
         reply, _ = await self._adapted.post(
-            f"/{model}:batchEmbedContents", {"requests": requests}, request_headers(request.params)
+            f"/{model}:batchEmbedContents", {"requests": requests}, request_headers(sdk.headers)
         )
         vectors = reply.get("embeddings") if isinstance(reply, dict) else None
         if not isinstance(vectors, list) or not all(isinstance(each, dict) for each in vectors):

@@ -15,12 +15,12 @@ from msgspec.structs import replace
 from assay.core.envfile import COMMON_KEY
 from assay.core.errors import ModelError
 from assay.core.roles import CHAT, EMBEDDINGS, FORWARD, LIKELIHOOD, About, Connection
-from assay.core.types import Failure, Request, Response, Usage
+from assay.core.types import Failure, Request, Response, SdkRequest, Usage
 from assay.models.http.adapt import AdaptedEndpoint
 from assay.models.http.client import HttpEndpoint
 from assay.models.http.errors import decode_json
 from assay.models.http.openai_format import read_chat, read_plain_chat, request_headers, request_params
-from assay.models.http.sdk_requests import CHAT_PATH, EMBEDDINGS_PATH, forward, is_sdk_request
+from assay.models.http.sdk_requests import CHAT_PATH, EMBEDDINGS_PATH, forward
 from assay.models.http.vendor import OPENAI, Vendor, key_headers, vendor_url
 
 ABOUT = About(
@@ -66,33 +66,32 @@ class OpenAIModel:
 
     async def send(self, request: Request, seed: int) -> Response:
         """Send one chat completion. The caller retries, so this method does not."""
-        if is_sdk_request(request):
-            return await self._forward(request, seed)
+        if request.sdk is not None:
+            return await self._forward(request, request.sdk, seed)
         if request.continuation is not None:
             message = f"chat models cannot do {LIKELIHOOD}; use openai-completions/{self._name}"
             raise ModelError(Failure("rejected", message))
         messages = request.messages or [{"role": "user", "content": request.prompt}]
         # The parameters come last: a seed of the task or prompt overrides the seed of the run.
         body = {"model": self._name, "messages": messages, "seed": seed, **request_params(request.params)}
-        headers = request_headers(request.params)
+        headers = request_headers(request.params.get("headers"))
         # `send` and not `post`: every coroutine between a call and its socket costs a run of many calls.
         response, adapted = await self._adapted.send(self._chat_path, body, headers)
         if response.status == 200 and (reply := read_plain_chat(response.body, self.endpoint, adapted)):
             return reply
         return read_chat(decode_json(response, self._http.base_url, self._key), self.endpoint, adapted)
 
-    async def _forward(self, request: Request, seed: int) -> Response:
+    async def _forward(self, request: Request, sdk: SdkRequest, seed: int) -> Response:
         """Pass the request of an SDK on. More texts to embed than the vendor takes at once become several requests."""
-        body = request.params["body"]
-        texts = body.get("input")
+        texts = sdk.body.get("input")
         size = self._embedding_batch
-        if request.params["path"] != EMBEDDINGS_PATH or not isinstance(texts, list) or not 0 < size < len(texts):
-            return await forward(self._adapted, self._name, request, seed, self._query)
+        if sdk.path != EMBEDDINGS_PATH or not isinstance(texts, list) or not 0 < size < len(texts):
+            return await forward(self._adapted, self._name, request, sdk, seed, self._query)
         items: list[dict[str, object]] = []
         tokens = 0
         for start in range(0, len(texts), size):
-            params = {**request.params, "body": {**body, "input": texts[start : start + size]}}
-            part = await forward(self._adapted, self._name, replace(request, params=params), seed, self._query)
+            batch = replace(sdk, body={**sdk.body, "input": texts[start : start + size]})
+            part = await forward(self._adapted, self._name, request, batch, seed, self._query)
             vectors = part.data.get("vectors", {}).get("data", [])
             items += [{**item, "index": start + item.get("index", 0)} for item in vectors]
             tokens += part.usage.input if part.usage else 0

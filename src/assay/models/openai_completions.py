@@ -12,7 +12,7 @@ from assay.core.types import Request, Response
 from assay.models.http.adapt import AdaptedEndpoint
 from assay.models.http.client import HttpEndpoint
 from assay.models.http.openai_format import read_completion, request_headers, request_params
-from assay.models.http.sdk_requests import forward, is_sdk_request
+from assay.models.http.sdk_requests import forward
 from assay.models.http.vendor import OPENAI, key_headers, vendor_url
 from assay.models.likelihood.endpoint import (
     LIKELIHOOD_ARGUMENTS,
@@ -54,8 +54,8 @@ class CompletionsModel:
 
     async def send(self, request: Request, seed: int) -> Response:
         """Send one completion, or measure one likelihood. The caller retries, so this method does not."""
-        if is_sdk_request(request):
-            return await forward(self._adapted, self._name, request, seed)
+        if request.sdk is not None:
+            return await forward(self._adapted, self._name, request, request.sdk, seed)
         if request.continuation is not None:
             return await self._likelihood.measure(request, seed)
         # The parameters come last: a seed of the task or prompt overrides the seed of the run.
@@ -64,7 +64,7 @@ class CompletionsModel:
         if self._prompts.may_change(request):
             fields, notes = await self._prompts.fields(request)
             body |= fields
-        headers = request_headers(request.params)
+        headers = request_headers(request.params.get("headers"))
         reply, adapted = await self._adapted.post("/completions", body, headers)
         return read_completion(reply, self.endpoint, (*adapted, *notes))
 

@@ -42,7 +42,7 @@ class ResponsesModel:
     async def send(self, request: Request, seed: int) -> Response:
         """Send one request. The caller retries, so this method does not."""
         body, texts = self._body(request, seed)
-        reply, changes = await self._adapted.post("/responses", body, request_headers(request.params))
+        reply, changes = await self._adapted.post("/responses", body, request_headers(request.params.get("headers")))
         return _read(reply, self.endpoint, (*texts, *changes))
 
     def _body(self, request: Request, seed: int) -> tuple[Body, list[str]]:

@@ -32,7 +32,7 @@ from assay.core.errors import AssayError, ModelError, UsageError, write_advice
 from assay.core.protocols import Model
 from assay.core.roles import CHAT, EMBEDDINGS, FORWARD, LIKELIHOOD, SCHEMA, About, Role, response_format
 from assay.core.spec import RunSpec
-from assay.core.types import Failure, Request, Response
+from assay.core.types import Failure, Request, Response, SdkRequest
 from assay.engine.connect import connect
 from assay.engine.reasoning import split_reasoning
 from assay.models.http.proxies import proxy_for
@@ -439,7 +439,7 @@ class ModelProbe:
         request = Request(
             model=self._spec.model,
             endpoint=self._model.endpoint,
-            params={"path": "/embeddings", "body": {"input": ["sky"]}},
+            sdk=SdkRequest("/embeddings", {"input": ["sky"]}),
         )
         try:
             response = await self._send(request, self._spec.seed)

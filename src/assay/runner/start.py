@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 
 from assay.core.errors import AssayError, ModelRefused, StartInterrupted, cannot_write
 from assay.core.events import halt, notify
-from assay.core.protocols import NamedModel, ScorerInput
+from assay.core.protocols import ScorerInput
 from assay.core.suite import RunFacts
+from assay.engine.asker import facts_of
 from assay.engine.caller import Caller, CallLedger
 from assay.engine.cases import Cases
 from assay.engine.connect import addresses_of, permits_of
@@ -22,7 +23,6 @@ from assay.engine.gateway import Gateway, sdk_environment
 from assay.engine.loop import Loop, LoopSetup
 from assay.engine.permits import Permits
 from assay.engine.shared_calls import SharedCalls
-from assay.engine.waiting import waiting_reports
 from assay.journal.calls import ReusableCalls, find_reusable
 from assay.journal.disk_reserve import DiskReserve
 from assay.journal.earlier_result import EarlierResult
@@ -232,23 +232,21 @@ class Start:
         """Run every unfinished case, here or where `executor` places it. Raises the error that stopped the run."""
         spec, suite, cases = self._opened.spec, self._opened.suite, self._cases
         models = executor.models if executor else self._opened.models
-        named_models = {name: NamedModel(role.model, models[name]) for name, role in suite.roles.items()}
-        permits = {
-            addresses_of(named.model): permits_of(named.model, spec.concurrency) for named in named_models.values()
-        }
-        gateway = Gateway(named_models, {name: role.sdk_params for name, role in suite.roles.items()})
+        facts = {name: facts_of(role, models[name]) for name, role in suite.roles.items()}
+        permits = {addresses_of(models[name]): permits_of(models[name], spec.concurrency) for name in facts}
+        gateway = Gateway(facts)
         callers = {
             name: Caller(
-                named,
-                permits[addresses_of(named.model)],
+                facts[name],
+                models[name],
+                permits[addresses_of(models[name])],
                 ledger,
                 seed=spec.seed,
                 max_retries=spec.max_retries,
                 max_wait=spec.max_wait,
-                params=suite.roles[name].params,
                 prices=self._opened.prices,
             )
-            for name, named in named_models.items()
+            for name in facts
         }
         replies = journal.index.spent
         for name, caller in callers.items():
@@ -304,7 +302,7 @@ class Start:
         self._stop.begin(loop)
         with sdk_environment(shared.endpoint.url) if shared else nullcontext():
             try:
-                async with waiting_reports(ledger, permits.values()):
+                async with ledger.reports(permits.values()):
                     await self._run_until_cancelled(loop)
             finally:
                 await gateway.close()

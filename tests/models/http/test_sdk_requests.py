@@ -14,7 +14,7 @@ import pytest
 
 from assay.core import registry
 from assay.core.roles import Connection, response_format
-from assay.core.types import Request, Response
+from assay.core.types import Request, Response, SdkRequest
 
 from servers.dialects import (
     KEY,
@@ -308,8 +308,8 @@ def test_google_sdk_asks_for_the_same_embeddings() -> None:
         async def ask() -> Response:
             connection = Connection(name="gemini-embedding-001", base_url=server.url, key="SDK_TEST_LOGIN")
             model = registry.find("model", "gemini").connect(connection)
-            params = {"path": "/embeddings", "body": {"input": texts}}
-            response: Response = await model.send(Request(model="m", params=params), SEED)
+            sdk = SdkRequest("/embeddings", {"input": texts})
+            response: Response = await model.send(Request(model="m", sdk=sdk), SEED)
             await model.close()
             return response
 

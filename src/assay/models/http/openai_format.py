@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -37,13 +38,12 @@ def request_params(params: dict[str, Any]) -> dict[str, Any]:
     return params
 
 
-def request_headers(params: dict[str, Any]) -> dict[str, str] | None:
-    """Return the HTTP headers among the parameters, or None.
+def request_headers(headers: Mapping[str, Any] | None) -> dict[str, str] | None:
+    """Return the HTTP headers of a request as they are sent, or None.
 
     `$NAME` in a value stands for the environment variable of that name, so that no secret is written to the run folder.
     Raises UsageError if the variable is not set.
     """
-    headers = params.get("headers")
     if not headers:
         return None
     return {str(name): fill_variables(str(value), os.environ) for name, value in headers.items()}

@@ -2,9 +2,9 @@
 
 Models with an HTTP endpoint get the SDK's request in its own form, whatever dialect of the endpoint it speaks:
 
-    request = read_sdk_request(name, endpoint, "/chat/completions", body)   # is logged
-    response = await forward(adapted, name, request, seed)                  # contains the whole reply
-    reply = build_reply(response)                                           # the bytes for the SDK
+    request = read_sdk_request(name, endpoint, "/chat/completions", body)    # is logged; it has `sdk`
+    response = await forward(adapted, name, request, request.sdk, seed)      # contains the whole reply
+    reply = build_reply(response)                                            # the bytes for the SDK
 
 Models without an endpoint (local/, python/, script/) get an ordinary chat request from `read_chat_request`.
 `build_chat_reply` wraps their text in OpenAI's JSON.
@@ -27,7 +27,7 @@ from msgspec.structs import replace
 from assay.core.errors import ModelError
 from assay.core.hashing import fingerprint
 from assay.core.params import merge
-from assay.core.types import Failure, Request, Response
+from assay.core.types import Failure, Request, Response, SdkRequest
 from assay.models.http.adapt import AdaptedEndpoint
 from assay.models.http.errors import bad_reply, decode_json, reply_error
 from assay.models.http.openai_format import (
@@ -109,13 +109,13 @@ def read_sdk_request(
         rest.pop("seed", None)
     if sdk_params is not None:
         path, rest = _address(path, rest, model.partition("/")[2], request_params(sdk_params))
-        headers = {"headers": sdk_params["headers"]} if sdk_params.get("headers") else {}
+        headers = sdk_params.get("headers") or {}
     if path == CHAT_PATH and _is_list_of_objects(body.get("messages")):
         messages = rest.pop("messages")
     if path == TEXT_PATH and isinstance(body.get("prompt"), str):
         prompt = rest.pop("prompt")
-    params = {"path": path, "body": rest, **headers}
-    return Request(model=model, endpoint=endpoint, prompt=prompt, messages=messages, params=params)
+    sdk = SdkRequest(path, rest, headers)
+    return Request(model=model, endpoint=endpoint, prompt=prompt, messages=messages, sdk=sdk)
 
 
 def _address(path: str, body: dict[str, Any], name: str, params: dict[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -147,19 +147,16 @@ def _translate(params: dict[str, Any], names: dict[str, str]) -> dict[str, Any]:
     return translated
 
 
-def is_sdk_request(request: Request) -> bool:
-    """Return whether the request comes from `read_sdk_request`. Suites never set these two parameters."""
-    return "path" in request.params and "body" in request.params
-
-
-async def forward(adapted: AdaptedEndpoint, name: str, request: Request, seed: int, query: str = "") -> Response:
+async def forward(
+    adapted: AdaptedEndpoint, name: str, request: Request, sdk: SdkRequest, seed: int, query: str = ""
+) -> Response:
     """Send the SDK's request to the model's endpoint with the run's key. Returns the whole reply.
 
-    A stream is read to its end first: a reply is logged before the SDK sees it, so parts cannot be passed on. `query`
-    is added to the path.
+    `sdk` is that of the request, or a part of it. A stream is read to its end first: a reply is logged before the SDK
+    sees it, so parts cannot be passed on. `query` is added to the path.
     """
-    path = request.params["path"]
-    body = {**request.params["body"]}
+    path = sdk.path
+    body = {**sdk.body}
     body["model"] = body.get("model") or name
     # Endpoints may refuse a seed on other paths, such as /embeddings.
     if path in (CHAT_PATH, TEXT_PATH):
@@ -171,7 +168,7 @@ async def forward(adapted: AdaptedEndpoint, name: str, request: Request, seed: i
         body["prompt"] = request.prompt
 
     http = adapted.http
-    http_response, changes = await adapted.send(path + query, body, request_headers(request.params))
+    http_response, changes = await adapted.send(path + query, body, request_headers(sdk.headers))
     content_type = http_response.headers.get("Content-Type", "")
     if http_response.status == 200 and content_type.startswith(EVENT_STREAM):
         return replace(_read_stream(path, http_response, http.base_url), adapted=changes)

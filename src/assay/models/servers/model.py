@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from assay.core.protocols import Model
 from assay.core.roles import Connection
 from assay.core.types import Request, Response
-from assay.models.http.sdk_requests import is_sdk_request
 from assay.models.likelihood.endpoint import LIKELIHOOD_ARGUMENTS
 from assay.models.openai import OpenAIModel
 from assay.models.openai_completions import CompletionsModel
@@ -100,7 +99,7 @@ class _Clients:
         """Return the client for a request."""
         if request.continuation is not None:
             return self._likelihood
-        return self._chat if request.messages is not None or is_sdk_request(request) else self._text
+        return self._chat if request.messages is not None or request.sdk is not None else self._text
 
     async def close(self) -> None:
         """Close all connections. Requests in flight fail."""

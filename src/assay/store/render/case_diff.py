@@ -95,7 +95,7 @@ def case_texts(case: StoredCase) -> dict[str, str]:
         if call.request is not None:
             prompts += 1
             texts[f"prompt {prompts}"] = _request_text(call.request)
-            texts[f"parameters {prompts}"] = json.dumps(call.request.params, ensure_ascii=False)
+            texts[f"parameters {prompts}"] = json.dumps(call.request.shown_params, ensure_ascii=False)
         repeat = f", repeat {call.n + 1}" if call.n else ""
         texts |= _reply_texts(call, f"{prompts}{repeat}")
     for record in case.records:

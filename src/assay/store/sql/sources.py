@@ -41,7 +41,7 @@ LINE_COLUMNS: dict[str, dict[str, str]] = {
         "hash": "VARCHAR",
         "n": "BIGINT",
         "request": "STRUCT(model VARCHAR, endpoint VARCHAR, prompt VARCHAR, messages JSON, continuation VARCHAR, "
-        "params JSON)",
+        "params JSON, sdk JSON)",
         "response": f"STRUCT(text VARCHAR, finish VARCHAR, usage {USAGE}, data JSON, reasoning VARCHAR, "
         "cost DOUBLE, price_table VARCHAR, address VARCHAR)",
         "failure": FAILURE,

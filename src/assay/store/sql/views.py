@@ -190,7 +190,7 @@ def _calls(relation: Relation, query: CheckedQuery) -> str:
     return f"""select run, suite, nullif("index", -1) as "index", nullif("case", '') as key, nullif("set", '') as "set",
       nullif(subject, '') as subject, stage, "try", request.model as model,
       coalesce(request.prompt, request.messages::varchar) as prompt, request.continuation as continuation,
-      request.params as params, case when failure is null then response.text end as reply,
+      coalesce(request.sdk, request.params) as params, case when failure is null then response.text end as reply,
       response.reasoning as reasoning, response.finish as finish,
       failure.kind as error_kind, failure.message as error, failure.http as http,
       coalesce(attempts, 1) as attempts,

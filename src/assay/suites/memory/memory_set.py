@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 from assay.core.errors import CaseFailed, ModelError, UsageError
 from assay.core.memory import Memory, MemoryContext
-from assay.core.params import merge_body
+from assay.core.params import merge_into_body
 from assay.core.protocols import Asker, Context
 from assay.core.spec import DEFAULT_SEED
 from assay.core.threads import DaemonPool
-from assay.core.types import Failure, Request
+from assay.core.types import Failure, Request, SdkRequest
 from assay.files.excerpt import cut_end
 from assay.suites.memory.roles import BUILD_ROLE, EMBEDDER_ROLE, is_endpoint
 from assay.suites.memory.settings import MemorySetting
@@ -200,8 +200,8 @@ async def _embed_at_endpoint(
 async def _request_vectors(asker: Asker, params: dict[str, Any], texts: list[str]) -> list[list[float]]:
     """Return one vector per text, in the order of the texts. An endpoint may reply in another order."""
     # The caller lays a role's parameters over chat requests only: an SDK may embed with the role of a chat model.
-    merged = merge_body({"path": "/embeddings", "body": {"input": texts}}, params)
-    response = await asker.ask(Request(model=asker.name, endpoint=asker.endpoint, params=merged))
+    sdk = merge_into_body(SdkRequest("/embeddings", {"input": texts}), params)
+    response = await asker.ask(Request(model=asker.name, endpoint=asker.endpoint, sdk=sdk))
     data = (response.data or {}).get("vectors", {}).get("data", [])
     if len(data) != len(texts):
         message = f"{asker.name} returned {len(data):,} vectors for {len(texts):,} texts"

@@ -231,7 +231,7 @@ class CaseBlocks:
         return CallBlock(
             count=len(group),
             prompt=prompt,
-            params=json.dumps(request.params, ensure_ascii=False) if request and request.params else "",
+            params=json.dumps(request.shown_params, ensure_ascii=False) if request and request.shown_params else "",
             note="" if first.stage == ASK else f"asked by {first.stage.partition('@')[0]}",
             replies=[
                 ReplyBlock(count=len(equal), blocks=self._reply(equal[0]), note=_call_note(equal))
