@@ -38,10 +38,8 @@ from assay.models.llama.server import (
     native_code,
     shared_server,
 )
-from assay.models.weights.files import read_hashes
-from assay.models.weights.gguf import GgufHeader, part_files, read_header
-from assay.models.weights.pulled import combined_sha256, find_pulled, list_pulled
-from assay.models.weights.wheel import KNOWN, find_weights
+from assay.models.weights.gguf import GgufHeader, read_header
+from assay.models.weights.pulled import find_gguf
 from assay.usercode.model_args import Count, CountOrZero, read_args
 
 # Tokens of context over all slots, unless the model was trained for fewer. SmolLM2's 8192 take 190 MB of memory. Models
@@ -90,7 +88,7 @@ class LocalModel:
 
     def __init__(self, connection: Connection) -> None:
         import_llama()
-        path, sha256 = _find_file(connection.name)
+        path, sha256 = find_gguf("local", connection.name)
         header = read_header(path)
         args = read_args(connection.args, LocalArgs)
         self._settings = _settings(args, header)
@@ -299,26 +297,3 @@ def _read_template(value: str) -> str:
         raise UsageError(f"{choice}. chat_template is one of llama.cpp's names or the path of a Jinja file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"the chat template {value} cannot be read: {error}") from None
-
-
-def _find_file(name: str) -> tuple[Path, str]:
-    """Return the weights' file and its sha256, which is part of every request's identity."""
-    if name in KNOWN:
-        cached = find_weights(name)
-        if cached is None:
-            raise UsageError(
-                f"the weights of {name} are missing or damaged ({KNOWN[name].path}). Run: assay models pull {name}"
-            )
-        return cached, KNOWN[name].sha256
-    pulled = find_pulled(name)
-    if pulled is not None:
-        pulled.check()
-        return pulled.path, pulled.identity
-    path = Path(name).expanduser()
-    if not path.is_file():
-        names = ", ".join(sorted({*KNOWN, *(model.name for model in list_pulled())}))
-        raise UsageError(
-            f"local/{name}: there is no such file or model. local/NAME takes {names} or the path of a GGUF file. "
-            "`assay models pull FILE|URL` gives a file a name"
-        )
-    return path, combined_sha256(read_hashes(part_files(path)))

@@ -42,7 +42,7 @@ def server() -> Iterator[FileServer]:
 def pull(source: str, name: str = "", sha256: str = "") -> str:
     """Everything that a pull says."""
     said: list[str] = []
-    pull_model(source, name=name, sha256=sha256, say=said.append)
+    pull_model(source, said.append, name=name, sha256=sha256)
     return "\n".join(said)
 
 

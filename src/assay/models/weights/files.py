@@ -22,13 +22,23 @@ from assay.core.events import notice
 from assay.core.hashing import file_sha256
 from assay.files.write import write_whole
 from assay.models.weights.gguf import part_files
-from assay.models.weights.wheel import cache_folder
 
 # Files from this size on have their hash cached: a model of 16 GB takes ten seconds or more to hash.
 _CACHED_BYTES = 64_000_000
 # A file that was written again within a tick of the file system's clock has the same times as before. The hash of a
 # younger file is not cached.
 _SETTLED_SECONDS = 2.0
+
+
+def cache_folder() -> Path:
+    """Return the cache folder: $ASSAY_CACHE, else $XDG_CACHE_HOME/assay, else ~/.cache/assay."""
+    assay_cache = os.environ.get("ASSAY_CACHE")
+    return Path(assay_cache) if assay_cache else _user_cache() / "assay"
+
+
+def _user_cache() -> Path:
+    user_cache = os.environ.get("XDG_CACHE_HOME")
+    return Path(user_cache) if user_cache else Path.home() / ".cache"
 
 
 def find_snapshot(name: str, revision: str = "main") -> Path | None:
@@ -47,8 +57,7 @@ def hub_cache() -> Path:
         return Path(cache).expanduser()
     if home := os.environ.get("HF_HOME"):
         return Path(home).expanduser() / "hub"
-    user_cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(user_cache) if user_cache else Path.home() / ".cache") / "huggingface" / "hub"
+    return _user_cache() / "huggingface" / "hub"
 
 
 def hash_model(path: Path) -> str:
