@@ -24,9 +24,9 @@ from assay.core.hashing import fingerprint
 from assay.core.roles import CHAT, LIKELIHOOD, TEXT, About, Connection
 from assay.core.types import Failure, Request, Response, Usage
 from assay.models.likelihood import spans
-from assay.models.transformers.files import find_folder, has_chat_template, hash_folders, read_config
 from assay.models.transformers.process import COMMAND, PATIENCE_SECONDS, ModelProcess
 from assay.models.transformers.protocol import GenerateText, LoadModel, MeasureText, TextGenerated
+from assay.models.weights.files import check_folder, find_folder, has_chat_template, hash_folders
 from assay.usercode.model_args import Count, CountOrZero, Word, read_args
 
 # Arguments of the harness that would change the numbers if they were ignored, with the reason for refusing them.
@@ -105,7 +105,7 @@ class HfModel:
         """`command` starts the child process. One that hangs after a timeout is killed after `patience` seconds."""
         args = _read_args(connection.args)
         folder = find_folder(connection.name, str(args.revision or "main"))
-        read_config(folder)
+        check_folder(folder)
         self._settings = _settings(args, connection, folder)
         tokenizer = Path(self._settings.tokenizer)
         self.can = ABOUT.can if has_chat_template(tokenizer) else ABOUT.can - {CHAT}

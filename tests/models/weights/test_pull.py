@@ -128,6 +128,17 @@ def test_a_file_that_changed_meanwhile_is_downloaded_from_the_start(cache: Path,
     pull(server.url("/tiny.gguf"), sha256=hashlib.sha256(changed).hexdigest())
 
 
+def test_a_file_that_became_shorter_is_downloaded_from_the_start(cache: Path, server: FileServer) -> None:
+    """The server has nothing from byte 1,000 on and answers 416."""
+    server.cuts = [1000, 0, 0, 0]
+    with pytest.raises(UsageError, match="broke off"):
+        pull(server.url("/tiny.gguf"))
+    shorter = tiny_header(general__architecture="llama")
+    server.cuts, server.ranges, server.files["/tiny.gguf"] = [], [], shorter
+    pull(server.url("/tiny.gguf"), sha256=hashlib.sha256(shorter).hexdigest())
+    assert server.ranges == ["bytes=1000-", ""]
+
+
 def test_a_cut_file_of_a_server_without_etags_is_an_error_and_leaves_nothing(cache: Path, server: FileServer) -> None:
     server.etag, server.cuts = "", [1000]
     with pytest.raises(UsageError, match="broke off: 1,000 of "):
