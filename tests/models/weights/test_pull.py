@@ -15,7 +15,7 @@ import pytest
 
 from assay.core.errors import UsageError
 from assay.core.roles import Connection
-from assay.models import local
+from assay.models import llama_server, local
 from assay.models.weights.pulled import find_pulled, list_local, pull_model
 
 from servers.files import FileServer
@@ -237,6 +237,15 @@ def test_a_damaged_file_is_found_and_mended(cache: Path, server: FileServer) -> 
     with pytest.raises(UsageError, match="tiny.gguf is missing"):
         local.connect(Connection(name="tiny"))
     assert [model.sha256 for model in list_local() if model.name == "tiny"] == [""]
+
+
+def test_every_provider_of_gguf_files_finds_the_name(cache: Path, server: FileServer) -> None:
+    """The file is the same model under its name and its path."""
+    pull(server.url("/tiny.gguf"), name="mine")
+    named, at_path = (llama_server.connect(Connection(name=name)) for name in ("mine", str(cache / "mine.gguf")))
+    assert named.endpoint == at_path.endpoint
+    with pytest.raises(UsageError, match=r"llama-server/yours: there is no .* takes mine, smollm2 or the path"):
+        llama_server.connect(Connection(name="yours"))
 
 
 def test_a_cache_that_cannot_be_written_is_named(

