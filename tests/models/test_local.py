@@ -261,10 +261,10 @@ def test_a_damaged_model_is_refused_by_the_first_request(tmp_path: Path, weights
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ({"n_ctx": "many"}, "whole number, at least 1"),
+        ({"n_ctx": "many"}, "--model-args n_ctx: expected a whole number of at least 1, found 'many'"),
         ({"n_ctx": 8193}, "was trained for a context of 8192 tokens"),
-        ({"n_gpu_layers": -2}, "n_gpu_layers is a whole number, at least 0"),
-        ({"max_tokens": 0}, "max_tokens is a whole number, at least 1"),
+        ({"n_gpu_layers": -2}, "--model-args n_gpu_layers: expected a whole number of at least 0, found -2"),
+        ({"max_tokens": 0}, "--model-args max_tokens: expected a whole number of at least 1, found 0"),
         ({"chat_template": "chatm"}, "no chat template named 'chatm'; did you mean 'chatml'"),
         ({"n_thread": 2}, "there is no argument of local named 'n_thread'; did you mean 'n_threads'"),
     ],
@@ -277,8 +277,8 @@ def test_arguments_are_checked(weights: Path, args: dict[str, Any], message: str
 
 
 def test_arguments_may_be_text(weights: Path) -> None:
-    """Numbers may come as text from a command line, beside the options every provider has."""
-    (reply,) = ask(text(FRANCE, max_tokens=2), n_threads="1", num_concurrent=4)
+    """Numbers may come as text from a command line."""
+    (reply,) = ask(text(FRANCE, max_tokens=2), n_threads="1")
     assert reply.text.startswith(" Paris")
 
 

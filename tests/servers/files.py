@@ -59,6 +59,9 @@ class FileServer:
         content, start = self.files[path], 0
         if self.ranges[-1] and request.headers.get("If-Range") == self.etag:
             start = int(self.ranges[-1].removeprefix("bytes=").rstrip("-"))
+        if start >= len(content):
+            request.send_error(416)
+            return
         request.send_response(206 if start else 200)
         if start:
             request.send_header("Content-Range", f"bytes {start}-{len(content) - 1}/{len(content)}")

@@ -30,6 +30,7 @@ from typing import Any
 from assay.core.errors import ModelError
 from assay.core.types import Failure
 from assay.models.likelihood.spans import TokenSpan
+from assay.models.transformers.engine import TransformersEngine
 from assay.models.transformers.jobs import GenerateJob, GenerationPlan, Job, LoadProblem, MeasureJob
 from assay.models.transformers.protocol import (
     GenerateText,
@@ -44,7 +45,7 @@ from assay.models.transformers.worker import main
 CONTEXT = 100
 
 
-class StandInEngine:
+class StandInEngine(TransformersEngine):
     """A model whose tokens are characters. A continuation's log-probability is minus its length."""
 
     def __init__(self, settings: LoadModel) -> None:

@@ -11,11 +11,11 @@ others of its batch, except for the rounding of floating-point numbers.
 from __future__ import annotations
 
 import asyncio
-import re
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
+from msgspec import Meta, Struct
 from msgspec.structs import asdict
 
 from assay.core.errors import MissingExtra, ModelError, UsageError
@@ -24,9 +24,10 @@ from assay.core.hashing import fingerprint
 from assay.core.roles import CHAT, LIKELIHOOD, TEXT, About, Connection
 from assay.core.types import Failure, Request, Response, Usage
 from assay.models.likelihood import spans
-from assay.models.transformers.files import find_folder, has_chat_template, hash_folders, read_config
 from assay.models.transformers.process import COMMAND, PATIENCE_SECONDS, ModelProcess
 from assay.models.transformers.protocol import GenerateText, LoadModel, MeasureText, TextGenerated
+from assay.models.weights.files import check_folder, find_folder, has_chat_template, hash_folders
+from assay.usercode.model_args import Count, CountOrZero, Word, read_args
 
 # Arguments of the harness that would change the numbers if they were ignored, with the reason for refusing them.
 _REFUSED = {
@@ -45,42 +46,47 @@ _REFUSED = {
 }
 # Values with which a refused argument has no effect.
 _OFF = (None, False, "", "False", "false", "None")
-# Arguments of the harness that are accepted and have no effect here: equal inputs are always computed once, and auto
-# batches follow --concurrency.
-_WITHOUT_EFFECT = frozenset({"logits_cache", "max_batch_size"})
-_TAKEN = frozenset(
-    {
-        "pretrained",
-        "revision",
-        "backend",
-        "tokenizer",
-        "peft",
-        "dtype",
-        "softmax_dtype",
-        "device",
-        "batch_size",
-        "max_length",
-        "add_bos_token",
-        "prefix_token_id",
-        "trust_remote_code",
-        "use_fast_tokenizer",
-        "think_end_token",
-        "enable_thinking",
-        "chat_template_args",
-    }
-)
+_DType = Literal["float32", "float16", "bfloat16", "float64", "float", "half", "double"]
+_DEVICE = r"^(cpu|cuda|mps|npu|xpu|hpu)(:\d+)?$"
+
+
+class HfArgs(Struct, frozen=True, forbid_unknown_fields=True):
+    """--model-args of `hf/PATH`, with the harness's names."""
+
+    pretrained: str | None = None
+    """The model's name once more."""
+    revision: Word | None = None
+    backend: str | None = None
+    tokenizer: str | None = None
+    peft: str | None = None
+    dtype: Literal["auto", _DType] | None = None
+    softmax_dtype: _DType | None = None
+    device: Annotated[str, Meta(pattern=_DEVICE, description="cpu, cuda, cuda:0 or mps")] | None = None
+    batch_size: Word | None = None
+    """The largest batch, or a text that begins with `auto`."""
+    max_length: Count | None = None
+    add_bos_token: bool | None = None
+    prefix_token_id: CountOrZero | None = None
+    trust_remote_code: bool = False
+    use_fast_tokenizer: bool = True
+    think_end_token: str | int | None = None
+    enable_thinking: bool | None = None
+    chat_template_args: dict[str, Any] | None = None
+    # Accepted, without an effect here: equal inputs are always computed once, and auto batches follow --concurrency.
+    logits_cache: Any = None
+    max_batch_size: Any = None
+
+
 ABOUT = About(
     summary="a Hugging Face model in a child process (transformers): a folder, or a name in the cache",
     needs="pip install 'assay[transformers]', and the model's files on disk",
     can=frozenset({CHAT, TEXT, LIKELIHOOD}),
     example="hf/PATH",
-    args=_TAKEN | _WITHOUT_EFFECT | _REFUSED.keys(),
+    args=frozenset(HfArgs.__struct_fields__) | _REFUSED.keys(),
     calls_endpoint=False,
     computes=True,
     takes_do_sample=True,
 )
-_DTYPES = ("float32", "float16", "bfloat16", "float64", "float", "half", "double")
-_DEVICE = re.compile(r"(cpu|cuda|mps|npu|xpu|hpu)(:\d+)?")
 # Settings that do not change a reply, so they are no part of the model's identity. The folders are in by their content.
 _NOT_IDENTITY = frozenset({"folder", "tokenizer", "peft", "device", "batch_size", "trust_remote_code"})
 # A child that ends while it loads is started once more. A model that is too large for the memory takes minutes to fail.
@@ -97,9 +103,10 @@ class HfModel:
         patience: float = PATIENCE_SECONDS,
     ) -> None:
         """`command` starts the child process. One that hangs after a timeout is killed after `patience` seconds."""
-        folder = find_folder(connection.name, str(connection.args.get("revision") or "main"))
-        read_config(folder)
-        self._settings = _read_settings(connection, folder)
+        args = _read_args(connection.args)
+        folder = find_folder(connection.name, str(args.revision or "main"))
+        check_folder(folder)
+        self._settings = _settings(args, connection, folder)
         tokenizer = Path(self._settings.tokenizer)
         self.can = ABOUT.can if has_chat_template(tokenizer) else ABOUT.can - {CHAT}
         adapters = [Path(self._settings.peft)] if self._settings.peft else []
@@ -194,72 +201,50 @@ def connect(connection: Connection) -> HfModel:
     return HfModel(connection)
 
 
-def _read_settings(connection: Connection, folder: Path) -> LoadModel:
-    args = connection.args
+def _read_args(args: dict[str, Any]) -> HfArgs:
+    """Read --model-args. Refuses those of the harness that would change the numbers if they were ignored."""
     for name, reason in _REFUSED.items():
         if args.get(name) not in _OFF:
             raise UsageError(f"--model-args: the provider 'hf' does not take {name}: {reason}")
-    if str(args.get("backend", "default")) not in ("default", "causal"):
+    given = {name: value for name, value in args.items() if name not in _REFUSED}
+    for name in ("dtype", "softmax_dtype"):
+        if name in given:
+            given[name] = str(given[name]).removeprefix("torch.")
+    return read_args(given, HfArgs)
+
+
+def _settings(args: HfArgs, connection: Connection, folder: Path) -> LoadModel:
+    if args.backend not in (None, "default", "causal"):
         raise UsageError("--model-args: backend is default or causal; encoder-decoder models are not supported")
-    if args.get("pretrained") not in (None, connection.name):
-        raise UsageError(f"--model-args pretrained={args['pretrained']} and hf/{connection.name} name two models")
-    template_args = args.get("chat_template_args") or {}
-    if not isinstance(template_args, dict):
-        raise UsageError("--model-args: chat_template_args is a mapping; write --model-args as a JSON object")
-    if args.get("enable_thinking") is not None:
-        thinks = _read_flag(args, "enable_thinking", default=False)
-        template_args = {**template_args, "enable_thinking": thinks}
-    think_end = args.get("think_end_token")
+    if args.pretrained not in (None, connection.name):
+        raise UsageError(f"--model-args pretrained={args.pretrained} and hf/{connection.name} name two models")
+    template_args = args.chat_template_args or {}
+    if args.enable_thinking is not None:
+        template_args = {**template_args, "enable_thinking": args.enable_thinking}
+    think_end = args.think_end_token
     return LoadModel(
         folder=str(folder),
-        tokenizer=str(find_folder(str(args["tokenizer"])) if args.get("tokenizer") else folder),
-        peft=str(find_folder(str(args["peft"]), what="peft")) if args.get("peft") else "",
-        dtype=_read_choice(args, "dtype", ("auto", *_DTYPES), "auto"),
-        softmax_dtype=_read_choice(args, "softmax_dtype", _DTYPES, ""),
-        device=_read_device(args),
-        batch_size=_read_batch_size(args, connection.concurrency),
-        max_length=_read_count(args, "max_length") or 0,
-        add_bos_token=None if args.get("add_bos_token") is None else _read_flag(args, "add_bos_token", default=False),
-        prefix_token_id=_read_count(args, "prefix_token_id", least=0),
-        trust_remote_code=_read_flag(args, "trust_remote_code", default=False),
-        use_fast_tokenizer=_read_flag(args, "use_fast_tokenizer", default=True),
-        think_end_token=int(str(think_end)) if str(think_end).isdecimal() else think_end,
+        tokenizer=str(find_folder(args.tokenizer) if args.tokenizer else folder),
+        peft=str(find_folder(args.peft, what="peft")) if args.peft else "",
+        dtype=args.dtype or "auto",
+        softmax_dtype=args.softmax_dtype or "",
+        device=args.device or "",
+        batch_size=_batch_size(args.batch_size, connection.concurrency),
+        max_length=args.max_length or 0,
+        add_bos_token=args.add_bos_token,
+        prefix_token_id=args.prefix_token_id,
+        trust_remote_code=args.trust_remote_code,
+        use_fast_tokenizer=args.use_fast_tokenizer,
+        think_end_token=int(think_end) if think_end is not None and str(think_end).isdecimal() else think_end,
         chat_template_args=template_args,
     )
 
 
-def _read_batch_size(args: dict[str, Any], concurrency: int) -> int:
+def _batch_size(value: Word | None, concurrency: int) -> int:
     """Return the largest batch. `auto` is half of --concurrency: one batch waits while another is computed."""
-    if str(args.get("batch_size", "auto")).startswith("auto"):
+    text = "auto" if value is None else str(value)
+    if text.startswith("auto"):
         return max(1, concurrency // 2)
-    return _read_count(args, "batch_size") or 1
-
-
-def _read_device(args: dict[str, Any]) -> str:
-    device = str(args.get("device") or "")
-    if device and not _DEVICE.fullmatch(device):
-        raise UsageError(f"--model-args: device is cpu, cuda, cuda:0 or mps, not {device!r}")
-    return device
-
-
-def _read_choice(args: dict[str, Any], name: str, choices: tuple[str, ...], default: str) -> str:
-    text = str(args.get(name) or default).removeprefix("torch.")
-    if text and text not in choices:
-        raise UsageError(f"--model-args: {name} is one of {', '.join(choices)}, not {text!r}")
-    return text
-
-
-def _read_flag(args: dict[str, Any], name: str, *, default: bool) -> bool:
-    text = str(args.get(name, default)).lower()
-    if text not in ("true", "1", "false", "0"):
-        raise UsageError(f"--model-args: {name} is True or False, not {args[name]!r}")
-    return text in ("true", "1")
-
-
-def _read_count(args: dict[str, Any], name: str, least: int = 1) -> int | None:
-    value = args.get(name)
-    if value in (None, "None"):
-        return None
-    if not str(value).isdecimal() or int(value) < least:
-        raise UsageError(f"--model-args: {name} is a whole number from {least} on, not {value!r}")
-    return int(value)
+    if not text.isdecimal() or int(text) < 1:
+        raise UsageError(f"--model-args batch_size: expected auto or a whole number of at least 1, found {value!r}")
+    return int(text)

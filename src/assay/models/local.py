@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from assay.core.errors import ModelError, UsageError, unknown
@@ -37,26 +38,40 @@ from assay.models.llama.server import (
     native_code,
     shared_server,
 )
-from assay.models.weights.files import read_hashes
-from assay.models.weights.gguf import GgufHeader, part_files, read_header
-from assay.models.weights.pulled import combined_sha256, find_pulled, list_pulled
-from assay.models.weights.wheel import KNOWN, find_weights
+from assay.models.weights.gguf import GgufHeader, read_header
+from assay.models.weights.pulled import find_gguf
+from assay.usercode.model_args import Count, CountOrZero, read_args
 
-ABOUT = About(
-    summary="a model inside this process (llama.cpp): smollm2, or any GGUF file; at most 1024 new tokens by default",
-    needs="pip install 'assay[local]'; for smollm2 also, once: assay models pull smollm2",
-    can=frozenset({CHAT, TEXT, LIKELIHOOD, SCHEMA}),
-    example="local/smollm2",
-    args=frozenset({*LlamaSettings._fields, "max_tokens"}),
-    calls_endpoint=False,
-    computes=True,
-)
 # Tokens of context over all slots, unless the model was trained for fewer. SmolLM2's 8192 take 190 MB of memory. Models
 # trained for 131,072 would take gigabytes, so a larger context is the user's choice.
 DEFAULT_CONTEXT = 8192
 # New tokens of a reply if the request sets no limit. A small model often repeats itself until its context is full,
 # which takes minutes. 1024 tokens are about two pages, and half a minute of SmolLM2 on one core.
 DEFAULT_MAX_TOKENS = 1024
+
+
+class LocalArgs(Struct, frozen=True, forbid_unknown_fields=True):
+    """--model-args of `local/NAME`: llama.cpp's names, and the limit of a reply."""
+
+    n_parallel: Count = 1
+    n_ctx: Count | None = None
+    """Tokens of context of each slot. None means DEFAULT_CONTEXT over all slots, or what the model was trained for."""
+    n_threads: Count | None = None
+    n_gpu_layers: CountOrZero | None = None
+    chat_template: str | None = None
+    """A name that llama.cpp knows, or the path of a Jinja file. None means the model's own."""
+    max_tokens: Count = DEFAULT_MAX_TOKENS
+
+
+ABOUT = About(
+    summary="a model inside this process (llama.cpp): smollm2, or any GGUF file; at most 1024 new tokens by default",
+    needs="pip install 'assay[local]'; for smollm2 also, once: assay models pull smollm2",
+    can=frozenset({CHAT, TEXT, LIKELIHOOD, SCHEMA}),
+    example="local/smollm2",
+    args=frozenset(LocalArgs.__struct_fields__),
+    calls_endpoint=False,
+    computes=True,
+)
 # Names under which a request may limit its new tokens.
 _LIMITS = ("max_tokens", "max_completion_tokens", "n_predict")
 # Seconds between two reports of the tokens that were written.
@@ -73,10 +88,11 @@ class LocalModel:
 
     def __init__(self, connection: Connection) -> None:
         import_llama()
-        path, sha256 = _find_file(connection.name)
+        path, sha256 = find_gguf("local", connection.name)
         header = read_header(path)
-        self._settings = _read_settings(connection.args, header)
-        self._max_tokens = _read_count(connection.args, "max_tokens", DEFAULT_MAX_TOKENS)
+        args = read_args(connection.args, LocalArgs)
+        self._settings = _settings(args, header)
+        self._max_tokens = args.max_tokens
         # Without a template llama.cpp uses that of ChatML, which a base model was not trained for. Its replies would be
         # scored as if the model were bad.
         self._can_chat = bool(header.chat_template or self._settings.chat_template)
@@ -255,19 +271,18 @@ _NO_TEMPLATE = (
 )
 
 
-def _read_settings(args: dict[str, Any], header: GgufHeader) -> LlamaSettings:
+def _settings(args: LocalArgs, header: GgufHeader) -> LlamaSettings:
     trained = header.context_length
-    slots = _read_count(args, "n_parallel", 1)
-    context = _read_count(args, "n_ctx", min(DEFAULT_CONTEXT // slots, trained or DEFAULT_CONTEXT))
+    context = args.n_ctx or min(DEFAULT_CONTEXT // args.n_parallel, trained or DEFAULT_CONTEXT)
     if trained and context > trained:
         raise UsageError(f"n_ctx={context}: the model was trained for a context of {trained} tokens, and has no more")
     return LlamaSettings(
-        slots,
+        args.n_parallel,
         context,
-        _read_count(args, "n_threads", 0),
+        args.n_threads or 0,
         # 0 layers on the GPU is a choice, too.
-        _read_count(args, "n_gpu_layers", -1, least=0),
-        _read_template(str(args.get("chat_template") or "")),
+        -1 if args.n_gpu_layers is None else args.n_gpu_layers,
+        _read_template(args.chat_template or ""),
     )
 
 
@@ -282,35 +297,3 @@ def _read_template(value: str) -> str:
         raise UsageError(f"{choice}. chat_template is one of llama.cpp's names or the path of a Jinja file") from None
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"the chat template {value} cannot be read: {error}") from None
-
-
-def _read_count(args: dict[str, Any], name: str, default: int, least: int = 1) -> int:
-    if name not in args:
-        return default
-    text = str(args[name])
-    if not text.isdecimal() or int(text) < least:
-        raise UsageError(f"{name} is a whole number, at least {least}, not {text!r}")
-    return int(text)
-
-
-def _find_file(name: str) -> tuple[Path, str]:
-    """Return the weights' file and its sha256, which is part of every request's identity."""
-    if name in KNOWN:
-        cached = find_weights(name)
-        if cached is None:
-            raise UsageError(
-                f"the weights of {name} are missing or damaged ({KNOWN[name].path}). Run: assay models pull {name}"
-            )
-        return cached, KNOWN[name].sha256
-    pulled = find_pulled(name)
-    if pulled is not None:
-        pulled.check()
-        return pulled.path, pulled.identity
-    path = Path(name).expanduser()
-    if not path.is_file():
-        names = ", ".join(sorted({*KNOWN, *(model.name for model in list_pulled())}))
-        raise UsageError(
-            f"local/{name}: there is no such file or model. local/NAME takes {names} or the path of a GGUF file. "
-            "`assay models pull FILE|URL` gives a file a name"
-        )
-    return path, combined_sha256(read_hashes(part_files(path)))

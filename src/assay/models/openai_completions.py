@@ -14,13 +14,9 @@ from assay.models.http.client import HttpEndpoint
 from assay.models.http.openai_format import read_completion, request_headers, request_params
 from assay.models.http.sdk_requests import forward
 from assay.models.http.vendor import OPENAI, key_headers, vendor_url
-from assay.models.likelihood.endpoint import (
-    LIKELIHOOD_ARGUMENTS,
-    EndpointLikelihood,
-    RemoteTokenizer,
-    read_arguments,
-)
+from assay.models.likelihood.endpoint import CompletionsArgs, EndpointLikelihood, RemoteTokenizer
 from assay.models.likelihood.harness_prompts import HarnessPrompts
+from assay.usercode.model_args import read_args
 
 ABOUT = About(
     summary="text completion behind an OpenAI-compatible endpoint (vLLM, llama.cpp, ...)",
@@ -28,7 +24,7 @@ ABOUT = About(
     can=frozenset({TEXT, LIKELIHOOD, EMBEDDINGS}),
     example="openai-completions/Qwen/Qwen2.5-0.5B",
     keys=(COMMON_KEY,),
-    args=LIKELIHOOD_ARGUMENTS | {"cut_prompts", "lm_eval_requests", "stop_at_eos"},
+    args=frozenset(CompletionsArgs.__struct_fields__),
 )
 
 
@@ -47,10 +43,10 @@ class CompletionsModel:
         self._server_root = HttpEndpoint(
             self.endpoint.removesuffix("/v1"), headers, connection.timeout, connection.network
         )
-        arguments = read_arguments(connection.args)
-        tokenizer = RemoteTokenizer(self._server_root, arguments)
-        self._likelihood = EndpointLikelihood(self._http, tokenizer, self._name, arguments)
-        self._prompts = HarnessPrompts(tokenizer, connection.args)
+        args = read_args(connection.args, CompletionsArgs)
+        tokenizer = RemoteTokenizer(self._server_root, args)
+        self._likelihood = EndpointLikelihood(self._http, tokenizer, self._name, args)
+        self._prompts = HarnessPrompts(tokenizer, args)
 
     async def send(self, request: Request, seed: int) -> Response:
         """Send one completion, or measure one likelihood. The caller retries, so this method does not."""

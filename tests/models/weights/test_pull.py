@@ -15,7 +15,7 @@ import pytest
 
 from assay.core.errors import UsageError
 from assay.core.roles import Connection
-from assay.models import local
+from assay.models import llama_server, local
 from assay.models.weights.pulled import find_pulled, list_local, pull_model
 
 from servers.files import FileServer
@@ -42,7 +42,7 @@ def server() -> Iterator[FileServer]:
 def pull(source: str, name: str = "", sha256: str = "") -> str:
     """Everything that a pull says."""
     said: list[str] = []
-    pull_model(source, name=name, sha256=sha256, say=said.append)
+    pull_model(source, said.append, name=name, sha256=sha256)
     return "\n".join(said)
 
 
@@ -126,6 +126,17 @@ def test_a_file_that_changed_meanwhile_is_downloaded_from_the_start(cache: Path,
     changed = CONTENT[:-1] + b"!"
     server.cuts, server.etag, server.files["/tiny.gguf"] = [], '"two"', changed
     pull(server.url("/tiny.gguf"), sha256=hashlib.sha256(changed).hexdigest())
+
+
+def test_a_file_that_became_shorter_is_downloaded_from_the_start(cache: Path, server: FileServer) -> None:
+    """The server has nothing from byte 1,000 on and answers 416."""
+    server.cuts = [1000, 0, 0, 0]
+    with pytest.raises(UsageError, match="broke off"):
+        pull(server.url("/tiny.gguf"))
+    shorter = tiny_header(general__architecture="llama")
+    server.cuts, server.ranges, server.files["/tiny.gguf"] = [], [], shorter
+    pull(server.url("/tiny.gguf"), sha256=hashlib.sha256(shorter).hexdigest())
+    assert server.ranges == ["bytes=1000-", ""]
 
 
 def test_a_cut_file_of_a_server_without_etags_is_an_error_and_leaves_nothing(cache: Path, server: FileServer) -> None:
@@ -226,6 +237,15 @@ def test_a_damaged_file_is_found_and_mended(cache: Path, server: FileServer) -> 
     with pytest.raises(UsageError, match="tiny.gguf is missing"):
         local.connect(Connection(name="tiny"))
     assert [model.sha256 for model in list_local() if model.name == "tiny"] == [""]
+
+
+def test_every_provider_of_gguf_files_finds_the_name(cache: Path, server: FileServer) -> None:
+    """The file is the same model under its name and its path."""
+    pull(server.url("/tiny.gguf"), name="mine")
+    named, at_path = (llama_server.connect(Connection(name=name)) for name in ("mine", str(cache / "mine.gguf")))
+    assert named.endpoint == at_path.endpoint
+    with pytest.raises(UsageError, match=r"llama-server/yours: there is no .* takes mine, smollm2 or the path"):
+        llama_server.connect(Connection(name="yours"))
 
 
 def test_a_cache_that_cannot_be_written_is_named(

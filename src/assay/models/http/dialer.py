@@ -1,9 +1,10 @@
-"""Opens connections to a host: name lookup, TCP, TLS.
+"""Opens connections to a host: name lookup, TCP, the tunnel of a proxy, TLS.
 
     dialer = Dialer("models.example", 443, tls=True, timeout=60.0, network=Network(ca_file="company.pem"))
     protocol = await dialer.dial(lambda sock: HttpConnection(pool, sock))
 
-`tls_context` says which certificates are trusted, for connections through a proxy too.
+With a proxy the connection is one to the proxy. For TLS the proxy is asked for a tunnel first (CONNECT); other requests
+name the host themselves.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from aiohappyeyeballs import AddrInfoType, start_connection
 
 from assay.core.errors import UsageError
 from assay.core.roles import Network
+from assay.models.http.proxies import Proxy
+from assay.models.http.wire import ResponseHead, parse_head, parse_url
 
 # Limit for TCP connect and TLS handshake. A model's answer may take minutes, a handshake may not.
 CONNECT_SECONDS = 30.0
@@ -44,7 +47,7 @@ class ConnectError(Exception):
 
 
 class Dialer:
-    """Opens connections to one host and port: name lookup, TCP, TLS."""
+    """Opens connections to one host and port, by a proxy if there is one."""
 
     def __init__(
         self,
@@ -54,9 +57,15 @@ class Dialer:
         tls: bool,
         timeout: float,
         network: Network = Network(),  # noqa: B008 - immutable
+        proxy: Proxy | None = None,
     ) -> None:
         self._host = host
         self._port = port
+        self._proxy = proxy
+        self._first_host, self._first_port = host, port
+        if proxy is not None:
+            address = parse_url(proxy.url)
+            self._first_host, self._first_port = address.host, address.port
         self._tls = tls
         self._network = network
         self._timeout = min(timeout, CONNECT_SECONDS)
@@ -68,7 +77,7 @@ class Dialer:
             # A numeric host such as 127.0.0.1 needs no lookup. With this flag the call does not block. For a text
             # Python would import the codec of international names, which a numeric host is not.
             self._addresses = socket.getaddrinfo(
-                host.encode("ascii"), port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
+                self._first_host.encode("ascii"), self._first_port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST
             )
             self._addresses_expire = math.inf
         except (OSError, UnicodeError):
@@ -77,10 +86,11 @@ class Dialer:
     async def dial(self, protocol_factory: Callable[[socket.socket], _ProtocolT]) -> _ProtocolT:
         """Open a connection and return its protocol, which `protocol_factory` makes. Raises ConnectError.
 
-        The dialer's timeout covers TCP and TLS. The name lookup is limited by the request's deadline alone.
+        The dialer's timeout covers TCP, tunnel and TLS. The name lookup is limited by the request's deadline alone.
         """
         loop = asyncio.get_running_loop()
         name = self._host.rstrip(".") if self._tls else None  # certificates have no final dot
+        proxy = self._proxy
         try:
             addresses = await self._resolve()
             async with asyncio.timeout(self._timeout):
@@ -88,6 +98,9 @@ class Dialer:
                     addresses, happy_eyeballs_delay=HAPPY_EYEBALLS_SECONDS, socket_factory=_open_socket
                 )
                 try:
+                    if proxy is not None and self._tls:
+                        await self._open_tunnel(sock, proxy)
+                        proxy = None  # from here on, errors are those of the host
                     if self._tls and self._tls_context is None:
                         self._tls_context = tls_context(self._network)
                     _, protocol = await loop.create_connection(
@@ -98,14 +111,36 @@ class Dialer:
                     raise
                 return protocol
         except TimeoutError:
-            raise ConnectError("it does not answer") from None
+            raise ConnectError(f"{f'the proxy {proxy.url}' if proxy else 'it'} does not answer") from None
         except ssl.SSLError as error:
             raise tls_error(error) from None
         except (OSError, UnicodeError) as error:
-            raise ConnectError(str(error) or type(error).__name__) from None
+            reason = str(error) or type(error).__name__
+            raise ConnectError(f"the proxy {proxy.url} cannot be reached: {reason}" if proxy else reason) from None
+
+    async def _open_tunnel(self, sock: socket.socket, proxy: Proxy) -> None:
+        """Ask the proxy for a connection to the host."""
+        loop = asyncio.get_running_loop()
+        host = f"[{self._host}]" if ":" in self._host else self._host
+        target = f"{host}:{self._port}"
+        await loop.sock_sendall(sock, f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n{proxy.login}\r\n".encode())
+        data = b""
+        head: ResponseHead | None = None
+        while head is None:
+            piece = await loop.sock_recv(sock, 4096)
+            if not piece:
+                raise ConnectError(f"the proxy {proxy.url} closed the connection")
+            data += piece
+            head = parse_head(data)
+        if head.status == 407:
+            raise proxy.refused()
+        if not 200 <= head.status < 300:
+            # 502, 503 and 504 mean that the proxy does not reach the host, 403 that it may not.
+            answer = data.split(b"\n", 1)[0].partition(b" ")[2].decode(errors="replace").strip()
+            raise ConnectError(f"the proxy {proxy.url} answered {answer}")
 
     async def _resolve(self) -> Sequence[AddrInfoType]:
-        """Return the addresses of the host. Concurrent callers share one lookup.
+        """Return the addresses of the host, or of the proxy. Concurrent callers share one lookup.
 
         The shield keeps the lookup alive for the others when one caller is cancelled.
         """
@@ -113,7 +148,9 @@ class Dialer:
         if loop.time() < self._addresses_expire:
             return self._addresses
         if self._lookup is None:
-            lookup = loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG)
+            lookup = loop.getaddrinfo(
+                self._first_host, self._first_port, type=socket.SOCK_STREAM, flags=socket.AI_ADDRCONFIG
+            )
             self._lookup = loop.create_task(lookup)
             self._lookup.add_done_callback(self._end_lookup)
         return await asyncio.shield(self._lookup)

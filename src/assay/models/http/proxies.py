@@ -8,16 +8,16 @@ it, and many people have a proxy in their environment and a vLLM server on 127.0
 
 from __future__ import annotations
 
+import base64
 import ipaddress
 import re
 from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from assay.core.errors import UsageError
+from assay.core.errors import ModelError, UsageError
+from assay.core.types import Failure
 from assay.models.http.wire import HttpUrl, parse_url
-
-_DEFAULT_PORTS = {"http": 80, "https": 443}
 
 
 class Proxy(NamedTuple):
@@ -30,6 +30,20 @@ class Proxy(NamedTuple):
 
     def __repr__(self) -> str:
         return f"Proxy({self.url!r}, {self.variable!r})"
+
+    @property
+    def login(self) -> str:
+        """The header line with user and password. Empty without them."""
+        if not (self.user or self.password):
+            return ""
+        login = base64.b64encode(f"{self.user}:{self.password}".encode()).decode()
+        return f"Proxy-Authorization: Basic {login}\r\n"
+
+    def refused(self) -> ModelError:
+        """Return the error for a proxy that answers 407. It halts the run."""
+        problem = "does not accept the user and password" if self.login else "requires a user and password"
+        message = f"the proxy {self.url} {problem} (407). Write {self.variable}=http://USER:PASSWORD@HOST:PORT"
+        return ModelError(Failure("auth", message, http=407))
 
 
 def proxy_for(url: str, environ: Mapping[str, str]) -> Proxy | None:
@@ -82,19 +96,20 @@ def _parse_proxy(value: str, variable: str) -> Proxy:
     text = value if "://" in value else f"http://{value}"
     try:
         parts = urlsplit(text)
-        port = parts.port or _DEFAULT_PORTS.get(parts.scheme)
+        port = parts.port or 80
     except ValueError:
         # The message has no value: it may contain a password.
         raise UsageError(f"{variable} is no URL; write http://HOST:PORT") from None
-    if parts.scheme.startswith("socks"):
+    if parts.scheme.startswith("socks") or parts.scheme == "https":
+        kind = "a proxy that is itself reached by https://" if parts.scheme == "https" else "a SOCKS proxy"
         raise UsageError(
-            f"{variable} names a SOCKS proxy, which assay does not support. Name an HTTP proxy in {variable}, or the "
-            "endpoint's host in NO_PROXY"
+            f"{variable} names {kind}, which assay does not support. Name an HTTP proxy in {variable}, such as "
+            "http://HOST:PORT, or the endpoint's host in NO_PROXY"
         )
-    if parts.scheme not in _DEFAULT_PORTS or not parts.hostname:
+    if parts.scheme != "http" or not parts.hostname:
         raise UsageError(f"{variable} is no URL of an HTTP proxy; write http://HOST:PORT")
     return Proxy(
-        f"{parts.scheme}://{_host(parts)}:{port}",
+        f"http://{_host(parts)}:{port}",
         variable,
         unquote(parts.username or ""),
         unquote(parts.password or ""),

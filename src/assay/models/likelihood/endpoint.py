@@ -4,7 +4,7 @@ The text is sent as a prompt with `echo`, and the endpoint returns the log-proba
 the server has a tokenizer (vLLM does), the text is sent as token ids, and the number of tokens tells where the
 continuation begins. Otherwise it is sent as text, and `text_offset` in the reply tells where.
 
-The file reads from the top down: EndpointLikelihood (one request), LikelihoodArguments (--model-args),
+The file reads from the top down: EndpointLikelihood (one request), LikelihoodArgs (--model-args),
 RemoteTokenizer (/tokenize), EchoedTokens (the reply).
 """
 
@@ -13,17 +13,19 @@ from __future__ import annotations
 import asyncio
 from bisect import bisect_left
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
+from msgspec import Meta, Struct
 
-from assay.core.errors import ModelError, UsageError
+from assay.core.errors import ModelError
 from assay.core.types import Failure, Request, Response
 from assay.models.http.client import HttpEndpoint
 from assay.models.http.errors import bad_reply, decode_json
 from assay.models.http.openai_format import first_choice, read_cost, read_usage
 from assay.models.likelihood import spans
 from assay.models.likelihood.spans import Ids, Likelihood, MeasuredSpan, TokenSpan
+from assay.usercode.model_args import CountOrZero, Word
 
 # Context length if --model-args has no max_length. The harness has the same default.
 DEFAULT_MAX_LENGTH = 2048
@@ -39,12 +41,10 @@ _encode = msgspec.json.Encoder().encode
 class EndpointLikelihood:
     """Measures texts at one endpoint."""
 
-    def __init__(
-        self, http: HttpEndpoint, tokenizer: RemoteTokenizer, name: str, arguments: LikelihoodArguments
-    ) -> None:
+    def __init__(self, http: HttpEndpoint, tokenizer: RemoteTokenizer, name: str, args: LikelihoodArgs) -> None:
         self._http = http
         self._name = name
-        self._arguments = arguments
+        self._args = args
         self._tokenizer = tokenizer
         self._has_answered = False
 
@@ -71,7 +71,7 @@ class EndpointLikelihood:
 
     async def _spans(self, prompt: str, continuation: str, *, rolling: bool) -> Iterable[TokenSpan]:
         tokenize = self._tokenizer.tokenize
-        max_tokens = self._arguments.max_tokens
+        max_tokens = self._args.max_tokens
         if rolling:
             ids = await tokenize(continuation)
             # The harness subtracts the generated token twice here. We do the same, for equal numbers.
@@ -86,7 +86,7 @@ class EndpointLikelihood:
 
     async def _measure_span(self, span: TokenSpan, request: Request, seed: int) -> MeasuredSpan:
         """Measure a span of known tokens."""
-        send_ids = self._arguments.send_ids
+        send_ids = self._args.tokenized_requests
         prompt = [span.ids] if send_ids else await self._tokenizer.detokenize(span.ids)
         reply = await self._post(prompt, request, seed)
         where = self._http.base_url
@@ -105,7 +105,7 @@ class EndpointLikelihood:
     async def _measure_text(self, prompt: str, continuation: str, request: Request, seed: int) -> MeasuredSpan:
         """Measure a text at an endpoint without a tokenizer."""
         where = self._http.base_url
-        prompt = prompt or self._arguments.eos_text or ""
+        prompt = prompt or self._args.eos_text or ""
         if not prompt:
             message = (
                 f"{where} has no tokenizer, so the token before a text without a prompt is unknown. "
@@ -133,72 +133,44 @@ class EndpointLikelihood:
             raise
 
 
-class LikelihoodArguments(NamedTuple):
-    """The harness's --model-args that concern likelihoods.
+class LikelihoodArgs(Struct, frozen=True, forbid_unknown_fields=True):
+    """The harness's --model-args that concern likelihoods."""
 
-    `max_tokens` is one less than the context, since the endpoint generates a token too. `use_tokenizer` is None
-    for "if the server has one". `send_ids` sends token ids instead of text.
-    """
+    tokenizer_backend: Literal["auto", "remote", "huggingface", "tiktoken", "none"] | None = "auto"
+    """None sends text. In the harness, huggingface and tiktoken load a tokenizer into its process; here the tokenizer
+    of the server takes their place."""
+    custom_prefix_token_id: CountOrZero | None = None
+    max_length: Annotated[int, Meta(ge=3, description="a whole number of at least 3")] | None = None
+    """The context. None means DEFAULT_MAX_LENGTH."""
+    tokenized_requests: bool = True
+    """Send token ids instead of text."""
+    add_bos_token: bool = False
+    eos_string: Word | None = None
 
-    max_tokens: int
-    use_tokenizer: bool | None
-    send_ids: bool
-    add_special_tokens: bool
-    prefix_token: int | None
-    eos_text: str | None
+    @property
+    def max_tokens(self) -> int:
+        """Tokens of a prompt: one less than the context, since the endpoint generates a token too."""
+        return (self.max_length or DEFAULT_MAX_LENGTH) - 1
 
+    @property
+    def has_tokenizer(self) -> bool | None:
+        """Whether the user says that the server has a tokenizer. None if the server is to be asked."""
+        if self.tokenizer_backend in (None, "none"):
+            return False
+        return True if self.tokenizer_backend == "remote" else None
 
-# Values of `tokenizer_backend`. In the harness, huggingface and tiktoken load a tokenizer into its process. Here
-# the tokenizer of the server takes their place.
-_TOKENIZER_BACKENDS = {"auto": None, "remote": True, "huggingface": None, "tiktoken": None, "none": False}
-
-
-# The names of --model-args that `read_arguments` reads.
-LIKELIHOOD_ARGUMENTS = frozenset(
-    {
-        "tokenizer_backend",
-        "custom_prefix_token_id",
-        "max_length",
-        "tokenized_requests",
-        "add_bos_token",
-        "eos_string",
-    }
-)
-
-
-def read_arguments(args: dict[str, Any]) -> LikelihoodArguments:
-    """Read --model-args. Ignores the arguments of other parts of a provider."""
-    backend = str(args.get("tokenizer_backend", "auto")).lower()
-    if backend not in _TOKENIZER_BACKENDS:
-        raise UsageError(f"--model-args: tokenizer_backend is one of {', '.join(_TOKENIZER_BACKENDS)}, not {backend!r}")
-    prefix_token = None
-    if "custom_prefix_token_id" in args:
-        prefix_token = _read_number(args, "custom_prefix_token_id", 0)
-    return LikelihoodArguments(
-        max_tokens=_read_number(args, "max_length", DEFAULT_MAX_LENGTH, least=3) - 1,
-        use_tokenizer=_TOKENIZER_BACKENDS[backend],
-        send_ids=read_flag(args, "tokenized_requests", default=True),
-        add_special_tokens=read_flag(args, "add_bos_token", default=False),
-        prefix_token=prefix_token,
-        eos_text=str(args["eos_string"]) if args.get("eos_string") else None,
-    )
+    @property
+    def eos_text(self) -> str | None:
+        """The text of the end-of-text token, if the user names it."""
+        return str(self.eos_string) if self.eos_string else None
 
 
-def _read_number(args: dict[str, Any], name: str, default: int, least: int = 0) -> int:
-    text = str(args.get(name, default))
-    if not text.isdecimal() or int(text) < least:
-        raise UsageError(f"--model-args: {name} is a whole number of at least {least}, not {text!r}")
-    return int(text)
+class CompletionsArgs(LikelihoodArgs, frozen=True, forbid_unknown_fields=True):
+    """--model-args of `openai-completions/NAME`. `harness_prompts.py` describes the further ones."""
 
-
-def read_flag(args: dict[str, Any], name: str, *, default: bool) -> bool:
-    """Read an argument that is True or False. Raises UsageError for any other value."""
-    text = str(args.get(name, default)).lower()
-    if text in ("true", "1"):
-        return True
-    if text in ("false", "0"):
-        return False
-    raise UsageError(f"--model-args: {name} is True or False, not {text!r}")
+    cut_prompts: bool = False
+    lm_eval_requests: bool = False
+    stop_at_eos: bool = True
 
 
 class RemoteTokenizer:
@@ -207,13 +179,13 @@ class RemoteTokenizer:
     Recent texts are cached, and concurrent calls for the same text share one request.
     """
 
-    def __init__(self, http: HttpEndpoint, arguments: LikelihoodArguments) -> None:
+    def __init__(self, http: HttpEndpoint, args: LikelihoodArgs) -> None:
         self._http = http
-        self._arguments = arguments
+        self._args = args
         self._info: dict[str, Any] = {}
         self._cache: dict[str, asyncio.Task[Ids]] = {}
         # None until the server was probed.
-        self._is_available: bool | None = False if arguments.use_tokenizer is False else None
+        self._is_available: bool | None = False if args.has_tokenizer is False else None
         self._probe_lock = asyncio.Lock()
 
     async def is_available(self) -> bool:
@@ -221,7 +193,7 @@ class RemoteTokenizer:
         async with self._probe_lock:
             if self._is_available is None:
                 is_available = await self.probe()
-                if self._arguments.use_tokenizer and not is_available:
+                if self._args.has_tokenizer and not is_available:
                     message = (
                         f"the server of {self._http.base_url} has no tokenizer (/tokenize). "
                         "Remove tokenizer_backend=remote from --model-args"
@@ -233,7 +205,7 @@ class RemoteTokenizer:
     @property
     def eos_text(self) -> str | None:
         """The text of the end-of-text token: `eos_string`, else that of /tokenizer_info. None if neither has one."""
-        text = self._arguments.eos_text or self._info.get("eos_token")
+        text = self._args.eos_text or self._info.get("eos_token")
         return text if isinstance(text, str) and text else None
 
     async def probe(self) -> bool:
@@ -265,7 +237,7 @@ class RemoteTokenizer:
         return await asyncio.shield(task)
 
     async def _tokenize(self, text: str) -> Ids:
-        body = {"prompt": text, "add_special_tokens": self._arguments.add_special_tokens}
+        body = {"prompt": text, "add_special_tokens": self._args.add_bos_token}
         where = self._http.base_url
         reply = decode_json(await self._http.post("/tokenize", _encode(body)), where)
         tokens = reply.get("tokens") if isinstance(reply, dict) else None
@@ -287,16 +259,16 @@ class RemoteTokenizer:
 
     async def prefix_token(self) -> int:
         """Return the token that precedes a text without a prompt: custom_prefix_token_id, else BOS, else EOS."""
-        if self._arguments.prefix_token is not None:
-            return self._arguments.prefix_token
+        if self._args.custom_prefix_token_id is not None:
+            return self._args.custom_prefix_token_id
         bos = await self._special_token("bos_token")
         eos = await self._special_token("eos_token")
         # `or`, not a test for None: a BOS token of id 0 gives way to EOS, as in the harness.
         prefix = bos or eos
         if prefix is not None:
             return prefix
-        if self._arguments.eos_text:
-            return (await self.tokenize(self._arguments.eos_text))[0]
+        if self._args.eos_text:
+            return (await self.tokenize(self._args.eos_text))[0]
         message = (
             f"{self._http.base_url} does not list its special tokens (/tokenizer_info), so the token before "
             "a text without a prompt is unknown. Name it: --model-args custom_prefix_token_id=ID"

@@ -1,6 +1,6 @@
 """Prompts and stops of generated text, sent to `/completions` as lm-evaluation-harness sends them.
 
-    prompts = HarnessPrompts(tokenizer, connection.args)
+    prompts = HarnessPrompts(tokenizer, args)
     if prompts.may_change(request):
         body |= await prompts.fields(request)
 
@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from assay.core.types import Request
-from assay.models.likelihood.endpoint import RemoteTokenizer, read_arguments, read_flag
+from assay.models.likelihood.endpoint import CompletionsArgs, RemoteTokenizer
 
 # The harness's limit of a reply if the task has none.
 _DEFAULT_LIMIT = 256
@@ -27,15 +27,14 @@ class HarnessPrompts:
     False leaves the EOS out of the stops.
     """
 
-    def __init__(self, tokenizer: RemoteTokenizer, args: dict[str, Any]) -> None:
-        arguments = read_arguments(args)
+    def __init__(self, tokenizer: RemoteTokenizer, args: CompletionsArgs) -> None:
         self._tokenizer = tokenizer
-        self._max_tokens = arguments.max_tokens
-        self._send_ids = arguments.send_ids and arguments.use_tokenizer is not False
-        self._names_length = "max_length" in args
-        self._as_harness = read_flag(args, "lm_eval_requests", default=False)
-        self._cuts = self._as_harness or read_flag(args, "cut_prompts", default=False)
-        self._adds_eos = read_flag(args, "stop_at_eos", default=True)
+        self._max_tokens = args.max_tokens
+        self._send_ids = args.tokenized_requests and args.has_tokenizer is not False
+        self._names_length = args.max_length is not None
+        self._as_harness = args.lm_eval_requests
+        self._cuts = self._as_harness or args.cut_prompts
+        self._adds_eos = args.stop_at_eos
 
     def may_change(self, request: Request) -> bool:
         """Return whether `fields` may change the request or has a note. A short prompt needs no tokenizer."""

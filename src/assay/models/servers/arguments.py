@@ -14,19 +14,29 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from assay.core.errors import UsageError
 from assay.core.hashing import fingerprint
-from assay.models.likelihood.endpoint import LIKELIHOOD_ARGUMENTS
+from assay.models.likelihood.endpoint import LikelihoodArgs
 from assay.models.servers.server import START_SECONDS
 from assay.models.weights.files import find_snapshot, hash_model
+from assay.usercode.model_args import read_args
 
-START_TIMEOUT = "start_timeout"
-"""Seconds that the server may take until it is ready."""
-OWN_ARGS = LIKELIHOOD_ARGUMENTS | {START_TIMEOUT}
+
+class ServerArgs(LikelihoodArgs, frozen=True, forbid_unknown_fields=True):
+    """assay's own --model-args of a managed server."""
+
+    # A year, because infinity is a number, too.
+    start_timeout: Annotated[float, Meta(gt=0, le=31_536_000, description="a number of seconds above 0")] = (
+        START_SECONDS
+    )
+    """Seconds that the server may take until it is ready."""
+
+
 # Flags with files that the server writes, or that change no reply.
 _WRITTEN_ARGS = frozenset(
     {
@@ -39,16 +49,10 @@ _WRITTEN_ARGS = frozenset(
 _MODEL_SUFFIXES = frozenset({".json", ".safetensors", ".bin", ".gguf", ".model"})
 
 
-def read_start_seconds(args: Mapping[str, Any]) -> float:
-    """Return the time limit of the server's start."""
-    value = args.get(START_TIMEOUT, START_SECONDS)
-    try:
-        seconds = float(value)
-    except (TypeError, ValueError):
-        seconds = -1.0
-    if not 0 < seconds < float("inf"):
-        raise UsageError(f"--model-args: {START_TIMEOUT} is a number of seconds above 0, not {value!r}")
-    return seconds
+def read_server_args(args: Mapping[str, Any]) -> ServerArgs:
+    """Return assay's own arguments among those of a server."""
+    own = {name: value for name, value in args.items() if name in ServerArgs.__struct_fields__}
+    return read_args(own, ServerArgs)
 
 
 def server_flags(
@@ -69,7 +73,7 @@ def server_flags(
     flags: list[str] = []
     for name, value in args.items():
         key = name.replace("-", "_")
-        if key in OWN_ARGS or value is None:
+        if name in ServerArgs.__struct_fields__ or value is None:
             continue
         if key in taken:
             raise UsageError(f"--model-args {name}: assay sets --{key.replace('_', '-')} of {title} itself")
@@ -94,7 +98,7 @@ def identify_server(model: str, weights: str, args: Mapping[str, Any]) -> str:
 
     The time limit of the start is no part of it. A chat template or a LoRA adapter counts by its content.
     """
-    relevant = {name: value for name, value in args.items() if name != START_TIMEOUT}
+    relevant = {name: value for name, value in args.items() if name != "start_timeout"}
     files = {
         str(path): hash_model(path)
         for name, value in relevant.items()

@@ -17,7 +17,7 @@ from assay.core.hashing import fingerprint
 from assay.core.roles import CHAT, FORWARD, LIKELIHOOD, TEXT, Connection
 from assay.models.openai import OpenAIModel
 from assay.models.openai_completions import CompletionsModel
-from assay.models.servers.arguments import identify_server, read_start_seconds
+from assay.models.servers.arguments import identify_server, read_server_args
 from assay.models.servers.model import ManagedModel, ServerApi
 from assay.models.servers.server import Launch, server_key
 from assay.models.weights.files import hash_model
@@ -59,6 +59,6 @@ def connect_served(provider: str, connection: Connection, template: str) -> Mana
         command=command,
         install="Install it, or name its path in --serve",
         folder=Path.cwd(),
-        start_seconds=read_start_seconds(connection.args),
+        start_seconds=read_server_args(connection.args).start_timeout,
     )
     return ManagedModel(connection, launch, _APIS[provider])

@@ -1,6 +1,6 @@
 """ManagedModel: a model whose server assay starts. Requests go through the OpenAI-compatible clients.
 
-    model = ManagedModel(connection, launch, can, OpenAIModel, CompletionsModel)
+    model = managed(connection, "vllm", ["vllm", "serve", path], flags, model=path, identity=sha256, install="…")
     response = await model.send(request, seed)    # the first request starts the server
 
 The server's address is known only when it runs, and changes when it is started again. So the clients are made anew for
@@ -9,17 +9,20 @@ each start.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from msgspec.structs import replace
 
 from assay.core.protocols import Model
-from assay.core.roles import Connection
+from assay.core.roles import CHAT, FORWARD, LIKELIHOOD, SCHEMA, TEXT, Connection
 from assay.core.types import Request, Response
-from assay.models.likelihood.endpoint import LIKELIHOOD_ARGUMENTS
+from assay.models.likelihood.endpoint import LikelihoodArgs
 from assay.models.openai import OpenAIModel
 from assay.models.openai_completions import CompletionsModel
+from assay.models.servers.arguments import read_server_args
+from assay.models.servers.process import LOOPBACK
 from assay.models.servers.server import (
     KEY_VARIABLE,
     Launch,
@@ -33,6 +36,10 @@ from assay.models.servers.server import (
 ConnectClient = Callable[[Connection], Model]
 
 
+MANAGED = frozenset({CHAT, TEXT, LIKELIHOOD, SCHEMA})
+"""What the servers can do that assay knows how to start."""
+
+
 class ServerApi(NamedTuple):
     """What a server answers, and the client for each kind of request. All three may be the same."""
 
@@ -40,6 +47,34 @@ class ServerApi(NamedTuple):
     chat: ConnectClient = OpenAIModel
     text: ConnectClient = CompletionsModel
     likelihood: ConnectClient = CompletionsModel
+
+
+def managed(
+    connection: Connection,
+    title: str,
+    program: Sequence[str],
+    flags: Sequence[str],
+    *,
+    model: str,
+    identity: str,
+    install: str,
+    likelihood: ConnectClient = CompletionsModel,
+) -> ManagedModel:
+    """Return a model whose server `program` starts. Starts no server yet.
+
+    `program` are the words before the flags, `model` is the name that requests have, `identity` that of
+    `identify_server`.
+    """
+    launch = Launch(
+        title=title,
+        endpoint=f"{title}:{identity}",
+        command=lambda port: [*program, "--host", LOOPBACK, "--port", str(port), *flags],
+        install=install,
+        folder=Path.cwd(),
+        start_seconds=read_server_args(connection.args).start_timeout,
+    )
+    api = ServerApi(MANAGED | {FORWARD}, likelihood=likelihood)
+    return ManagedModel(replace(connection, name=model), launch, api)
 
 
 class ManagedModel:
@@ -109,6 +144,6 @@ class _Clients:
 
 def _likelihood_args(args: dict[str, Any], max_length: int | None) -> dict[str, Any]:
     """Return the arguments for the clients. The context length is the user's, else that of the server."""
-    own = {name: value for name, value in args.items() if name in LIKELIHOOD_ARGUMENTS}
+    own = {name: value for name, value in args.items() if name in LikelihoodArgs.__struct_fields__}
     length = args.get("max_model_len", max_length)
     return {"max_length": length, **own} if length else own

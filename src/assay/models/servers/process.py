@@ -26,7 +26,7 @@ from pathlib import Path
 from assay.core.errors import cannot_write
 from assay.files.excerpt import cut_end
 from assay.models.servers import supervisor
-from assay.models.weights.wheel import cache_folder
+from assay.models.weights.files import cache_folder
 
 LOOPBACK = "127.0.0.1"
 # Seconds between SIGTERM and SIGKILL. vLLM frees its GPU memory and its shared memory on SIGTERM.

@@ -24,9 +24,8 @@ from typing import Any, NamedTuple
 from assay.core.errors import AssayError, ModelError, ModelRefused, StopRun
 from assay.core.events import halt, notice
 from assay.core.roles import Network
-from assay.models.http.client import HttpEndpoint, bearer
+from assay.models.http.client import HttpEndpoint, bearer, request_limit
 from assay.models.http.errors import decode_json
-from assay.models.http.request_limit import leave_request_limit
 from assay.models.servers.process import LOOPBACK, ReservedPort, ServerProcess, new_log, read_tail
 
 # Loading the weights of a large model, compiling its kernels and capturing graphs take many minutes.
@@ -161,7 +160,7 @@ class ManagedServer:
 
     async def _try_ports(self) -> Running:
         # The questions whether the server is ready are no requests to a model.
-        leave_request_limit()
+        request_limit.set(None)
         attempt = 0
         while True:
             attempt += 1

@@ -1,5 +1,5 @@
-"""A Hugging Face model in a child process: its files, the process, and the code that runs inside.
+"""A Hugging Face model in a child process: the process and the code that runs inside.
 
-`hf.py` is the provider. `files.py` and `process.py` run in assay, `worker.py` and `engine.py` in the child, and
+`hf.py` is the provider. `process.py` runs in assay, `worker.py` and `engine.py` in the child, and
 `protocol.py` has the messages between them. Only `engine.py` imports torch and transformers.
 """

@@ -1,13 +1,12 @@
-"""The requests of a batch, prepared for a model, and the interface of the model. Without torch.
+"""The requests of a batch, prepared for a model. Without torch.
 
 A `GenerateJob` is a tokenized prompt, a `MeasureJob` the token spans of a likelihood. The worker groups jobs into
-batches; an `Engine` prepares and computes them.
+batches; `TransformersEngine` prepares and computes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 
@@ -16,9 +15,6 @@ from assay.models.likelihood.spans import Ids, TokenSpan
 from assay.models.transformers.protocol import (
     GenerateText,
     MeasureText,
-    ModelLoaded,
-    TextGenerated,
-    TextMeasured,
 )
 
 # The harness's default for new tokens.
@@ -84,30 +80,6 @@ class GenerationPlan:
 
 
 Job = GenerateJob | MeasureJob
-
-
-class Engine(Protocol):
-    """A model that computes jobs."""
-
-    loaded: ModelLoaded
-
-    def prepare(self, message: GenerateText | MeasureText) -> Job:
-        """Tokenize a request. Raises ModelError if it cannot be computed."""
-        ...
-
-    def compute(
-        self, jobs: Sequence[Job], limit: int, is_cancelled: Callable[[int], bool]
-    ) -> list[TextGenerated | TextMeasured]:
-        """Compute jobs of one group, at most `limit` rows at a time. Returns their results in order."""
-        ...
-
-    def is_out_of_memory(self, error: BaseException) -> bool:
-        """Return whether an error means that memory is short."""
-        ...
-
-    def free_memory(self) -> None:
-        """Free memory after a failure."""
-        ...
 
 
 def row_of(span: TokenSpan) -> tuple[int, ...]:

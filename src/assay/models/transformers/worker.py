@@ -16,7 +16,7 @@ from typing import BinaryIO
 
 from assay.core.errors import ModelError
 from assay.models.transformers.engine import TransformersEngine
-from assay.models.transformers.jobs import Engine, Job, LoadProblem, describe_error
+from assay.models.transformers.jobs import Job, LoadProblem, describe_error
 from assay.models.transformers.protocol import (
     CancelWork,
     ChildNote,
@@ -76,7 +76,7 @@ class Inbox:
 class Worker:
     """Computes requests in batches. `limit` is the largest batch; it is halved when memory runs out."""
 
-    def __init__(self, engine: Engine, inbox: Inbox, replies: BinaryIO, limit: int) -> None:
+    def __init__(self, engine: TransformersEngine, inbox: Inbox, replies: BinaryIO, limit: int) -> None:
         self._engine = engine
         self._inbox = inbox
         self._replies = replies
@@ -162,7 +162,7 @@ def write_message(pipe: BinaryIO, message: FromChild) -> None:
     pipe.flush()
 
 
-def main(load: Callable[[LoadModel], Engine] = TransformersEngine) -> None:
+def main(load: Callable[[LoadModel], TransformersEngine] = TransformersEngine) -> None:
     """Load the model that the first line names, then compute requests until stdin is closed."""
     requests = os.fdopen(os.dup(0), "rb")
     replies = os.fdopen(os.dup(1), "wb")

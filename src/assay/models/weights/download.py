@@ -99,7 +99,10 @@ class Download:
                 self._read_response()
             except urllib.error.HTTPError as error:
                 with error:
-                    if error.code < 500:
+                    if error.code == 416:
+                        # The part is the whole file, or the file has become shorter. Begin again.
+                        self._file.truncate(0)
+                    elif error.code < 500:
                         raise UsageError(f"{self._shown} answered {error.code} {error.reason}") from None
                 reason = f"the server answered {error.code} {error.reason}"
             except (urllib.error.URLError, http.client.HTTPException, TimeoutError, ConnectionError) as error:
@@ -148,19 +151,7 @@ class Download:
         if size:
             request.add_header("Range", f"bytes={size}-")
             request.add_header("If-Range", self._validator)
-        try:
-            response = self._opener.open(request, timeout=_TIMEOUT)
-        except urllib.error.HTTPError as error:
-            # 416: the part is the whole file, or the file has become shorter. Begin again.
-            if error.code != 416:
-                raise
-            error.close()
-            self._file.truncate(0)
-            response = self._opener.open(
-                urllib.request.Request(self._url, headers={"User-Agent": "assay"}),  # noqa: S310 - http(s) only
-                timeout=_TIMEOUT,
-            )
-        with response:
+        with self._opener.open(request, timeout=_TIMEOUT) as response:
             self._begin(response)
             while piece := _read(response):
                 if self._size() == 0 and not piece.startswith(self._magic):

@@ -1,4 +1,4 @@
-"""Reads the header of a GGUF file: architecture, trained context, chat template, parts. llama.cpp reads the rest.
+"""Reads the header of a GGUF file: trained context and chat template. llama.cpp reads the rest.
 
     header = read_header(Path("model.gguf"))
     header.context_length     # 8192
@@ -35,12 +35,8 @@ _PART = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
 class GgufHeader(NamedTuple):
     """What assay needs to know about a file of weights. A field that the file lacks is empty or 0."""
 
-    architecture: str
-    name: str
-    licence: str
     context_length: int
     chat_template: str
-    part_count: int
 
 
 def read_header(path: Path) -> GgufHeader:
@@ -51,15 +47,8 @@ def read_header(path: Path) -> GgufHeader:
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
             try:
                 fields = _HeaderReader(data).read_fields()
-                architecture = str(fields.get("general.architecture", ""))
-                return GgufHeader(
-                    architecture,
-                    str(fields.get("general.name", "")),
-                    str(fields.get("general.license", "")),
-                    _read_count(fields, f"{architecture}.context_length"),
-                    str(fields.get("tokenizer.chat_template", "")),
-                    _read_count(fields, "split.count"),
-                )
+                length_field = f"{fields.get('general.architecture', '')}.context_length"
+                return GgufHeader(_read_count(fields, length_field), str(fields.get("tokenizer.chat_template", "")))
             except _Damage as error:
                 raise UsageError(
                     f"the header of {path} cannot be read: the file is damaged or incomplete ({error})"
