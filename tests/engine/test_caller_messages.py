@@ -12,13 +12,15 @@ from assay.core.protocols import NamedModel
 from assay.core.types import Call, Failure, Request, Response
 from assay.engine.caller import Caller, CallLedger
 from assay.engine.permits import Permits
+from assay.files.excerpt import cut_end
 from assay.files.redact import Redactor
 
 SECRET = "sk-other-1234567890abcdef"
+REDACTOR = Redactor([SECRET])
 
 
 def failed() -> ModelError:
-    message = f"http://x answered 500: {SECRET} and {SECRET[:12]}…"
+    message = cut_end(f"http://x answered 500: {SECRET} and {SECRET}", len(SECRET) + 40)
     return ModelError(Failure("server_error", message), retry=True)
 
 
@@ -48,7 +50,7 @@ def events_of(*outcomes: Response | Exception, max_retries: int = 1) -> list[Eve
     events: list[Event] = []
 
     async def send() -> None:
-        ledger = CallLedger(Log(), events.append, None, None, redactor=Redactor([SECRET]))
+        ledger = CallLedger(Log(), events.append, None, None, redactor=REDACTOR)
         named_model = NamedModel("anthropic/m", Model(*outcomes))
         caller = Caller(named_model, Permits(1), ledger, seed=1, max_retries=max_retries, max_wait=0.0)
         await caller.send(Request(model="m", prompt="?"), 0, 0)

@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from assay.core.errors import AssayError, UsageError
 from assay.core.threads import DaemonPool
+from assay.files.excerpt import cut_end
 from assay.language import pattern_worker
 
 if TYPE_CHECKING:
@@ -331,7 +332,7 @@ def compile_pattern(pattern: str, flags: int = 0) -> Pattern:
 
 
 def _quote(pattern: str) -> str:
-    return repr(pattern if len(pattern) <= _MAX_QUOTE else pattern[:_MAX_QUOTE] + "…")
+    return repr(cut_end(pattern, _MAX_QUOTE))
 
 
 def limit_seconds() -> float:

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from assay.core.errors import ModelError, UsageError, similar
 from assay.core.params import merge
 from assay.core.types import Request
+from assay.files.excerpt import cut_end
 from assay.language.patterns import PatternStopped, apart, compile_pattern
 from assay.language.templates import Template, TemplateProblem
 from assay.suites.pipeline.steps.runner import StepContext, StepError, StepRunner
@@ -243,4 +244,4 @@ def _regex_parser(settings: Mapping[str, Any]) -> Parser:
 
 
 def _quote(text: str) -> str:
-    return repr(text if len(text) <= _MAX_QUOTE else text[:_MAX_QUOTE] + "…")
+    return repr(cut_end(text, _MAX_QUOTE))
