@@ -40,7 +40,7 @@ ALLOWED = (
     "lists of these, and or not, == != < <= > >= in, not in, is null, is not null, + - * / % and parentheses"
 )
 
-Names = Mapping[str, Any]
+NamedValues = Mapping[str, Any]
 """The values that a condition may use, by name."""
 _Comparison = Callable[[Any, Any], bool]
 
@@ -94,14 +94,14 @@ class Expression:
         self._check(self._tree, 1)
         self.names, self.fields = frozenset(self._names), frozenset(self._fields)
 
-    def value(self, names: Names) -> Any:
+    def value(self, names: NamedValues) -> Any:
         """Return the value of the expression, a JSON value. It is None if a part of the data is missing."""
         try:
             return _evaluate(self._tree, names)
         except (RecursionError, OverflowError):  # data with a thousand levels, numbers with a thousand digits
             return None
 
-    def holds(self, names: Names) -> bool:
+    def holds(self, names: NamedValues) -> bool:
         """Return whether the value is true in Python's sense: null, 0 and empty values are false."""
         return bool(self.value(names))
 
@@ -210,7 +210,7 @@ class Expression:
         return ExpressionProblem(f"{where}: {what} in {_short(piece)}; {ALLOWED}")
 
 
-def _evaluate(node: ast.expr, names: Names) -> Any:
+def _evaluate(node: ast.expr, names: NamedValues) -> Any:
     """Return the value of a node that was checked."""
     match node:
         case ast.Constant(value):

@@ -240,7 +240,7 @@ class Pattern:
         request = _Request(self.regex.pattern, self.regex.flags, method, args)
         outcomes = _outcomes.get()
         if outcomes is None:
-            value, error = self.ask(_own_process, request, len(text))
+            value, error = self.match_in(_own_process, request, len(text))
         elif request in outcomes:
             value, error = outcomes[request]
         else:
@@ -249,7 +249,7 @@ class Pattern:
             raise error
         return value
 
-    def ask(self, process: _PatternProcess, request: _Request, length: int) -> _Outcome:
+    def match_in(self, process: _PatternProcess, request: _Request, length: int) -> _Outcome:
         """Run a match in the other process. Returns its value or its exception, such as PatternStopped."""
         limit = limit_seconds()
         key = hash(request)
@@ -355,7 +355,7 @@ async def call_without_blocking(function: Callable[..., T], *args: Any) -> T:
             slow = error
         finally:
             _outcomes.reset(token)
-        ask = partial(slow.pattern.ask, _process_of_loops, slow.request, slow.length)
+        ask = partial(slow.pattern.match_in, _process_of_loops, slow.request, slow.length)
         outcomes[slow.request] = await _threads.run(ask)
 
 
@@ -388,7 +388,7 @@ class _Timer:
         self.is_on, self._idle_ticks = True, 0
         return True
 
-    def forget(self) -> None:
+    def reset_after_fork(self) -> None:
         """Start again in a forked process, which has no timer."""
         self.is_on = self.is_matching = False
 
@@ -462,7 +462,7 @@ class _PatternProcess:
             process.kill()
             self._end()
 
-    def forget(self) -> None:
+    def reset_after_fork(self) -> None:
         """Start again in a forked process: the pipes belong to its parent."""
         self._process, self._lock = None, threading.Lock()
 
@@ -496,9 +496,9 @@ atexit.register(_own_process.close)
 atexit.register(_process_of_loops.close)
 
 
-def _forget_parent() -> None:
+def _reset_after_fork() -> None:
     for each in (_timer, _own_process, _process_of_loops):
-        each.forget()
+        each.reset_after_fork()
 
 
-os.register_at_fork(after_in_child=_forget_parent)
+os.register_at_fork(after_in_child=_reset_after_fork)
