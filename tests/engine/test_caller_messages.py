@@ -12,16 +12,18 @@ from assay.core.events import Event, Noted, Retrying
 from assay.core.types import Failure, Request, Response
 from assay.engine.caller import Caller, CallLedger
 from assay.engine.permits import Permits
+from assay.files.excerpt import cut_end
 from assay.files.redact import Redactor
 from assay.journal.journal import Journal
 
 from support.engine_run import facts
 
 SECRET = "sk-other-1234567890abcdef"
+REDACTOR = Redactor([SECRET])
 
 
 def failed() -> ModelError:
-    message = f"http://x answered 500: {SECRET} and {SECRET[:12]}…"
+    message = cut_end(f"http://x answered 500: {SECRET} and {SECRET}", len(SECRET) + 40)
     return ModelError(Failure("server_error", message), retry=True)
 
 
@@ -47,7 +49,7 @@ def events_of(folder: Path, *outcomes: Response | Exception, max_retries: int = 
     journal = Journal(folder, [], [])
 
     async def send() -> None:
-        ledger = CallLedger(journal, events.append, None, None, redactor=Redactor([SECRET]))
+        ledger = CallLedger(journal, events.append, None, None, redactor=REDACTOR)
         model = Model(*outcomes)
         caller = Caller(
             facts("anthropic/m", model), model, Permits(1), ledger, seed=1, max_retries=max_retries, max_wait=0.0

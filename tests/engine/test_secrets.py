@@ -9,9 +9,11 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from servers.loopback import LoopbackServer
 from support.commands import TIMEOUT, Finished, environment
 from support.small_files import small_task
 
@@ -236,6 +238,33 @@ def test_checks_of_a_pipeline_show_no_part_of_a_secret_that_they_cut(tmp_path: P
     assert all("[redacted]" in text for name, text in texts.items() if name.endswith((".csv", ".xml")))
     assert "[redacted]" in done.out
     assert_no_part({**texts, "stdout": done.out, "stderr": done.err})
+
+
+def test_an_error_of_an_endpoint_shows_no_part_of_a_secret_that_its_cut_would_divide(tmp_path: Path) -> None:
+    """Neither in the files of the run, nor in the line about waiting, nor in what `show` prints."""
+    (tmp_path / "e.yaml").write_text(small_task("e", "docs.jsonl"))
+    lengths = range(280, 300)
+    (tmp_path / "docs.jsonl").write_text("".join(f'{{"question": "{n}", "answer": "x"}}\n' for n in lengths))
+    seen: set[str] = set()
+
+    def fail(body: dict[str, Any]) -> tuple[int, Any]:
+        question = body["messages"][0]["content"]
+        status = 400 if question in seen else 500
+        seen.add(question)
+        return status, {"error": {"message": "y" * int(question) + CUT_SECRET + "z" * 100}}
+
+    variables = {"OPENAI_API_KEY": "sk-not-this-one-31415", "SOME_TOKEN": CUT_SECRET}
+    with LoopbackServer(fail) as server:
+        server.headers["Retry-After"] = "5"  # a shorter wait is not told
+        words = ("-m", "assay", "task", "e.yaml", "--model", "openai/m", "--base-url", server.url, "--max-wait", "9")
+        done = python(tmp_path, (*words, "--output-dir", "out", "--concurrency", "20"), variables)
+    assert done.code == 3, done.err
+    shown = python(tmp_path, ("-m", "assay", "show", "out", "--failed"), variables)
+    texts = {**written(tmp_path / "out"), "stdout": done.out, "stderr": done.err, "show": shown.out}
+    assert re.search(r"waiting 5\.\d s: .*yy\[redacted\]…", done.err)
+    assert "yy[redacted]…" in shown.out
+    assert sum(text.count("yy[redacted]…") for text in texts.values()) > 20
+    assert_no_part(texts)
 
 
 RAISING_HOP = """

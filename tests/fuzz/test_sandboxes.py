@@ -12,7 +12,7 @@ import pytest
 from assay.core.errors import AssayError
 from assay.language.conditions import Expression
 from assay.language.patterns import compile_pattern
-from assay.language.templates import Template, check_template, names_in
+from assay.language.templates import Template, check_template, template_names
 
 from support.fuzz import bounded, fuzzed, pick
 from support.mutation import mutated_text
@@ -245,7 +245,7 @@ def test_a_template_renders_or_is_refused_and_reaches_no_object(random: Random) 
     if random.random() < 0.2:
         source = mutated_text(random, source)
     with bounded():
-        for use in (check_template, names_in):
+        for use in (check_template, template_names):
             with suppress(AssayError):
                 use(source)
         try:

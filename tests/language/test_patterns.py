@@ -25,7 +25,7 @@ from assay.language.patterns import (
     MAX_IN_PLACE,
     MIN_STOPS,
     PatternStopped,
-    apart,
+    call_without_blocking,
     compile_pattern,
     forget_stops,
     reason_to_stop,
@@ -388,8 +388,8 @@ def test_the_event_loop_runs_while_a_slow_pattern_does(
     pattern = compile_pattern("(e+)+$")
 
     async def main() -> None:
-        assert await apart(pattern.findall, "e" * 60) == ["e" * 60]
-        slow = asyncio.create_task(apart(pattern.findall, "e" * 60 + "!"))
+        assert await call_without_blocking(pattern.findall, "e" * 60) == ["e" * 60]
+        slow = asyncio.create_task(call_without_blocking(pattern.findall, "e" * 60 + "!"))
         # A process that something else has killed is started again once.
         while not slow.done():
             for worker in workers_of(os.getpid()):
@@ -417,7 +417,7 @@ def test_a_function_with_several_slow_matches_gets_all_of_them() -> None:
         return found
 
     texts = ["f" * 40 + "!", "ff", "f" * 50 + "!", "x" * (MAX_IN_PLACE + 1)]
-    assert asyncio.run(apart(values, texts)) == [41, ["ff"], 51, []]
+    assert asyncio.run(call_without_blocking(values, texts)) == [41, ["ff"], 51, []]
     assert threads == {threading.main_thread()}
 
 
@@ -428,8 +428,8 @@ def test_many_cases_with_slow_and_quick_texts_all_get_their_own_result() -> None
     async def case(number: int) -> bool:
         if number % 25 == 0:
             with pytest.raises(PatternStopped):
-                await apart(pattern.findall, "g" * 40 + "!")
-        found = await apart(lambda: [pattern.findall(f"{number} of {size}") for size in range(20)])
+                await call_without_blocking(pattern.findall, "g" * 40 + "!")
+        found = await call_without_blocking(lambda: [pattern.findall(f"{number} of {size}") for size in range(20)])
         return found == [[("", str(number)), ("", str(size))] for size in range(20)]
 
     async def main() -> list[bool]:

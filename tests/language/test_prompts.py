@@ -9,7 +9,7 @@ import pytest
 
 import assay
 from assay.core.errors import InputError
-from assay.language.prompts import fill, fingerprint, read_parts
+from assay.language.prompts import fill, prompt_version, read_parts
 
 OWN = sorted(Path(assay.__path__[0]).rglob("*.v[0-9].txt"))
 
@@ -53,8 +53,8 @@ def test_a_fingerprint_is_the_version_and_the_hash_of_all_files(tmp_path: Path) 
     one, two = tmp_path / "one", tmp_path / "two"
     one.write_text("a")
     two.write_text("b")
-    assert fingerprint("v1", one, two) == "v1@" + hashlib.sha256(b"a\0b").hexdigest()
-    assert fingerprint("v1", one) != fingerprint("v2", one) != fingerprint("v1", two)
+    assert prompt_version("v1", one, two) == "v1@" + hashlib.sha256(b"a\0b").hexdigest()
+    assert prompt_version("v1", one) != prompt_version("v2", one) != prompt_version("v1", two)
 
 
 @pytest.mark.parametrize("path", OWN, ids=lambda path: path.name)

@@ -12,7 +12,7 @@ import pytest
 from jinja2 import nodes
 
 from assay.language import template_sandbox
-from assay.language.templates import Template, TemplateProblem, names_in, split_plain
+from assay.language.templates import Template, TemplateProblem, split_plain, template_names
 
 REFUSED = [
     "{{ ''.__class__ }}",
@@ -273,7 +273,7 @@ def test_templates_that_need_no_jinja_are_what_jinja_would_read() -> None:
             nodes.TemplateData,
             nodes.Name,
         }, source
-        assert names_in(source) == template_sandbox.names_in(source), source
+        assert template_names(source) == template_sandbox.undeclared_names(source), source
         values = {name: f"<{name}>" for name, is_name in parts if is_name}
         by_jinja = template_sandbox.environment.from_string(source).render(values)
         assert Template(source).render(values) == by_jinja, source
@@ -283,8 +283,8 @@ def test_templates_that_need_no_jinja_are_what_jinja_would_read() -> None:
 def test_a_task_with_plain_templates_imports_no_jinja() -> None:
     """Importing it takes a tenth of the time to the first request."""
     code = (
-        "import sys\nfrom assay.language.templates import Template, check_template, names_in\n"
-        "assert Template('Q: {{ q }}?').render({'q': 1}) == 'Q: 1?'\ncheck_template('{{q}}')\nnames_in('{{q}}')\n"
+        "import sys\nfrom assay.language.templates import Template, check_template, template_names\n"
+        "assert Template('Q: {{ q }}?').render({'q': 1}) == 'Q: 1?'\ncheck_template('{{q}}')\ntemplate_names('{{q}}')\n"
         "import assay.suites.task.suite\nassert 'jinja2' not in sys.modules"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, strategies as st
 
+from assay.files.redact import Redactor
 from assay.scoring.prompt_budget import CHARACTERS, ITEMS, PASSAGE, batches, nearest, shortened
 
 
@@ -74,3 +75,14 @@ def test_a_text_that_is_too_long_says_so() -> None:
     """Its beginning stays."""
     assert shortened("x" * CHARACTERS) == "x" * CHARACTERS
     assert shortened("x" * (CHARACTERS + 7)) == "x" * CHARACTERS + "… [7 more characters]"
+
+
+@pytest.mark.parametrize("secret", ["sk-0f8fad5b9cb", "correct horse battery"])
+def test_no_passage_has_a_part_of_a_secret(secret: str) -> None:
+    """The log keeps the prompts of judges, and knows whole secrets only."""
+    redactor = Redactor([secret])
+    for length in range(PASSAGE - len(secret) - 2, PASSAGE + 2):
+        text = "x" * length + secret + " y" * PASSAGE
+        passages = redactor.clean(nearest([text], ["y"], budget=len(text)))
+        assert len(passages) > 1
+        assert not any(secret[at : at + 4] in each for each in passages for at in range(len(secret) - 3))

@@ -8,8 +8,8 @@
 Secrets are the values of environment variables with names such as `*_KEY`, and passwords in variables such as
 `HTTPS_PROXY`. `is_secret` says which of these values count: `DEBUG_KEY=response` must not eat an ordinary word.
 
-Many texts are cut before they get here, some of them inside a secret. So 6 or more characters of a secret are also
-replaced if they stand beside the mark of a cut (`excerpt.py`).
+Many texts are cut before they get here. `excerpt.py` cuts none of them inside a secret, so a text has a whole secret or
+nothing of it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ import html
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Set as AbstractSet
+from functools import cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, AnyStr, BinaryIO, TypeVar
@@ -29,15 +30,12 @@ import msgspec
 from assay.core.envfile import keys_in
 from assay.core.params import header_variables
 from assay.core.roles import Role
-from assay.files.excerpt import CUT
 
 MARK = "[redacted]"
 # Shorter values, such as "true" or "secret", occur in ordinary text.
 MIN_LENGTH = 8
 # From this length on, a value of letters only counts too, such as a password of an app. Few words are as long.
 LONG = 16
-# Characters of a secret beside the mark of a cut. Fewer stay: they may be ordinary text, and they tell little.
-MIN_PART = 6
 # Placeholders such as "xxxxxxxxxxxxxxxx" have fewer different characters.
 MIN_CHARACTERS = 5
 
@@ -55,11 +53,6 @@ _JOURNAL_WORDS = frozenset({"type", "case", "stage", "hash", "scorer", "status",
 _FINISHES = frozenset({"stop", "length", "content_filter", "tool_calls", "max_tokens"})
 # Fields with names that people chose. A name that is plain words stays, because lines are grouped by it.
 _NAMES = frozenset({"set", "subject", "metric", "part", "model"})
-_CUT = re.compile(CUT)
-_CUT_BYTES, _ESCAPED_CUT = CUT.encode(), b"u2026"
-# In a JSON file the mark may be escaped, with more backslashes if it is in a text that is JSON itself.
-_CUT_IN_FILE = re.compile(rb"%b|\\{1,8}%b" % (_CUT_BYTES, _ESCAPED_CUT))
-_LONGEST_CUT = 8 + len(_ESCAPED_CUT)
 # Bytes of a file in memory at once.
 _PIECE = 1 << 20
 # Bytes on each side of a secret in which the quotes of a JSON key are looked for. Names are shorter.
@@ -74,6 +67,9 @@ _JSON_ESCAPES = [
 ]
 _AFTER_KEY = re.compile(rb"\s*:")
 StructT = TypeVar("StructT", bound=msgspec.Struct)
+
+# The secrets of every Redactor of this process, as texts may contain them.
+_known: set[str] = set()
 
 
 def is_secret(value: str) -> bool:
@@ -116,47 +112,68 @@ def secrets_of(roles: Collection[Role], params: dict[str, Any]) -> list[str]:
     return secrets
 
 
+def secret_across(text: str, place: int) -> tuple[int, int] | None:
+    """Return start and end of the secret that a cut of the text at `place` would divide; None if there is none.
+
+    Secrets that overlap count as one. Known are those of every Redactor of this process, and of its environment.
+    """
+    secrets = _known_secrets()
+    start = end = place
+    while True:
+        spans = [
+            (at, at + len(secret))
+            for secret in secrets
+            for edge in {start, end}
+            # A text that begins before the edge and ends after it.
+            if (at := text.find(secret, max(0, edge - len(secret) + 1), edge + len(secret) - 1)) >= 0
+        ]
+        if not spans:
+            return None if start == end else (start, end)
+        start, end = min(start, *(span[0] for span in spans)), max(end, *(span[1] for span in spans))
+
+
+def longest_secret() -> int:
+    """Return the length of the longest text that `secret_across` finds."""
+    return max(map(len, _known_secrets()), default=0)
+
+
+def _known_secrets() -> list[str]:
+    _note_environment()
+    return list(_known)  # a copy, because another thread may make a Redactor
+
+
+@cache
+def _note_environment() -> None:
+    Redactor(secrets_from_environment())
+
+
 class Redactor:
-    """Replaces every secret in texts, also an escaped one, and parts of secrets beside the mark of a cut.
+    """Replaces every secret in texts, also an escaped one.
 
     Values that are no secret by `is_secret` are left out. A redactor without secrets is falsy, so that callers can
-    skip it.
+    skip it. From now on `excerpt.py` cuts no text of this process inside one of these secrets.
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
         self._secrets = {text for secret in filter(is_secret, secrets) for text in _spellings(secret)}
-        self._parts = _parts(self._secrets)
         # As the texts stand in a line of JSON.
         self._encoded = {_encode(_json_text(text)) for text in self._secrets}
-        self._encoded_parts = _parts(self._encoded)
+        self._shortest_encoded = _shortest(self._encoded)
+        _known.update(self._secrets)
 
     def __bool__(self) -> bool:
         return bool(self._secrets)
 
     def __call__(self, line: bytes) -> bytes:
         """Return the line without secrets. Nearly all lines have none: the same object is returned then."""
-        for secret in self._encoded:
+        for secret in self._shortest_encoded:
             if secret in line:
                 break
         else:
-            # `isascii` takes next to no time.
-            if line.isascii() or not self._has_part(line):
-                return line
+            return line
         fields = msgspec.json.decode(line)
         cleaned = self._clean_fields(fields)
         return line if cleaned == fields else msgspec.json.encode(cleaned)
-
-    def _has_part(self, line: bytes) -> bool:
-        """Return whether a part of a secret stands beside a mark."""
-        at = line.find(_CUT_BYTES)
-        while at >= 0:
-            after = at + len(_CUT_BYTES)
-            if line[max(0, at - MIN_PART) : at] in self._encoded_parts:
-                return True
-            if line[after : after + MIN_PART] in self._encoded_parts:
-                return True
-            at = line.find(_CUT_BYTES, after)
-        return False
 
     def redacted(self, value: StructT) -> StructT:
         """Return a struct without secrets. The names of its fields stay."""
@@ -182,7 +199,7 @@ class Redactor:
         """Return a JSON value of a user, model or endpoint without secrets. Keys that are plain words stay."""
         if isinstance(value, str):
             pieces, copied = [], 0
-            for start, end in _find_spans(value, self._secrets, self._parts, _CUT):
+            for start, end in _find_spans(value, self._secrets):
                 pieces += [value[copied:start], MARK]
                 copied = end
             return "".join([*pieces, value[copied:]])
@@ -230,7 +247,7 @@ class Redactor:
         return True
 
     def _find_secrets(self, fd: int, *, is_json: bool) -> Iterator[tuple[int, int]]:
-        """Yield start and end of each secret in a file, and of each part of one beside a mark, in order."""
+        """Yield start and end of each secret in a file, in order."""
         texts = {*self._encoded, *map(_encode, self._secrets)}
         # Some result files are ASCII, with JSON inside a text.
         texts |= {json.dumps(text)[1:-1].encode() for text in self._secrets}
@@ -243,22 +260,18 @@ class Redactor:
                 attribute = escape(text, {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
                 others = (text.replace('"', '""'), escape(text), attribute, attribute.replace('"', "&quot;"))
                 texts |= set(map(_encode, others))
-        # A piece without these has none of the longer texts either.
-        shortest = [text for text in texts if not any(other in text for other in texts - {text})]
-        parts = _parts(texts)
-        overlap = max(map(len, texts)) + _LONGEST_CUT
+        shortest, overlap = _shortest(texts), max(map(len, texts))
         last_end = 0
-        # Pieces overlap, so that a secret on the border is seen whole, and a part of one with its mark.
+        # Pieces overlap, so that a secret on the border is seen whole.
         for offset in range(0, os.fstat(fd).st_size, _PIECE):
-            first = max(0, offset - _LONGEST_CUT)
-            piece = os.pread(fd, offset - first + _PIECE + overlap, first)
+            piece = os.pread(fd, _PIECE + overlap, offset)
             # `in` is many times faster than a search for all places, and nearly all pieces have no secret.
-            if not any(text in piece for text in (*shortest, _CUT_BYTES, _ESCAPED_CUT)):
+            if not any(text in piece for text in shortest):
                 continue
-            for place, place_end in _find_spans(piece, texts, parts, _CUT_IN_FILE):
-                if first + place >= offset + _PIECE:
+            for place, place_end in _find_spans(piece, texts):
+                if place >= _PIECE:
                     break
-                start, end = max(first + place, last_end), first + place_end
+                start, end = max(offset + place, last_end), offset + place_end
                 if start >= end:  # the piece before had it too
                     continue
                 last_end = end
@@ -297,34 +310,19 @@ def _encode(text: str) -> bytes:
     return text.encode(errors="surrogateescape")
 
 
-def _parts(secrets: Iterable[AnyStr]) -> frozenset[AnyStr]:
-    """Return every piece of MIN_PART characters of the secrets."""
-    return frozenset(
-        secret[start : start + MIN_PART] for secret in secrets for start in range(len(secret) - MIN_PART + 1)
-    )
+def _shortest(texts: AbstractSet[bytes]) -> list[bytes]:
+    """Return the texts that contain no other one. Whatever has none of them has none of the longer texts either."""
+    return [text for text in texts if not any(other in text for other in texts - {text})]
 
 
-def _find_spans(
-    text: AnyStr, secrets: Iterable[AnyStr], parts: frozenset[AnyStr], cut: re.Pattern[AnyStr]
-) -> list[tuple[int, int]]:
-    """Return start and end of each secret, and of each part of one beside a mark: sorted, and without overlaps."""
+def _find_spans(text: AnyStr, secrets: Iterable[AnyStr]) -> list[tuple[int, int]]:
+    """Return start and end of each secret: sorted, and secrets that overlap as one."""
     spans = []
     for secret in secrets:
         start = text.find(secret)
         while start >= 0:
             spans.append((start, start + len(secret)))
             start = text.find(secret, start + 1)
-    for mark in cut.finditer(text):
-        # Away from the mark, as long as the outermost characters are in a secret.
-        start, end = mark.start() - MIN_PART, mark.end() + MIN_PART
-        while start >= 0 and text[start : start + MIN_PART] in parts:
-            start -= 1
-        while text[end - MIN_PART : end] in parts:
-            end += 1
-        if start + MIN_PART < mark.start():
-            spans.append((start + 1, mark.start()))
-        if end - MIN_PART > mark.end():
-            spans.append((mark.end(), end - 1))
     merged: list[tuple[int, int]] = []
     for start, end in sorted(spans):
         if merged and start < merged[-1][1]:

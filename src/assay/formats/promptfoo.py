@@ -27,6 +27,7 @@ from assay.core.errors import InputError, Problem, unreadable
 from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan, imported_scorer
 from assay.core.report import Entry, Report
 from assay.core.types import ASK, Call, Failure, Record, Request, Response, Score, Usage
+from assay.files.excerpt import cut_end
 from assay.files.foreign_json import MAX_LINE_BYTES, convert_json, decode_json, json_lines, read_json
 from assay.files.foreign_yaml import read_yaml
 from assay.formats.imported_rows import CaseValues, ImportedRows, RowCase
@@ -308,7 +309,7 @@ def _subject_names(subjects: list[tuple[str, str, int]]) -> dict[tuple[str, str,
     names: dict[tuple[str, str, int], str] = {}
     for provider, prompt, index in distinct:
         label = " ".join(prompt.split())
-        label = label if len(label) <= _MAX_LABEL else f"{label[: _MAX_LABEL - 1]}…"
+        label = label if len(label) <= _MAX_LABEL else cut_end(label, _MAX_LABEL - 1)
         name = f"{provider} · {label}" if len(prompts) > 1 and label else provider
         base, number = name, 2
         while name in names.values():

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import ast
 import keyword
+import math
 import operator
 import re
 import unicodedata
@@ -26,19 +27,22 @@ from typing import Any
 
 from assay.core.errors import AssayError
 from assay.files.excerpt import cut_end
-from assay.language.json_compare import NUMBERS, TESTS, Test, bounded, is_number, negative
 
 # Conditions come from data files of others. These limits keep Python's parser and our recursion safe.
 MAX_SOURCE = 2_000
 MAX_DEPTH = 50
+# Integers have at most 64 bits, because products of very large ones take long to compute.
+_MAX_NUMBER = 2**64
+_NUMBERS = (int, float)
 
 ALLOWED = (
     'allowed are names, item.field, item["field"], item.list[0], numbers, strings, true, false, null, '
     "lists of these, and or not, == != < <= > >= in, not in, is null, is not null, + - * / % and parentheses"
 )
 
-Names = Mapping[str, Any]
+NamedValues = Mapping[str, Any]
 """The values that a condition may use, by name."""
+_Comparison = Callable[[Any, Any], bool]
 
 # JSON's constants. Python's True, False and None work too.
 _JSON_WORDS: dict[str, Any] = {"true": True, "false": False, "null": None}
@@ -69,7 +73,6 @@ _OPERATORS: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
     ast.Div: operator.truediv,
     ast.Mod: operator.mod,
 }
-_TESTS: dict[type[ast.cmpop], Test] = {**TESTS, ast.Is: operator.is_, ast.IsNot: operator.is_not}
 
 
 class ExpressionProblem(AssayError):
@@ -91,14 +94,14 @@ class Expression:
         self._check(self._tree, 1)
         self.names, self.fields = frozenset(self._names), frozenset(self._fields)
 
-    def value(self, names: Names) -> Any:
+    def value(self, names: NamedValues) -> Any:
         """Return the value of the expression, a JSON value. It is None if a part of the data is missing."""
         try:
             return _evaluate(self._tree, names)
         except (RecursionError, OverflowError):  # data with a thousand levels, numbers with a thousand digits
             return None
 
-    def holds(self, names: Names) -> bool:
+    def holds(self, names: NamedValues) -> bool:
         """Return whether the value is true in Python's sense: null, 0 and empty values are false."""
         return bool(self.value(names))
 
@@ -150,7 +153,7 @@ class Expression:
                     self._check_literal(item, depth + 1)
             case ast.UnaryOp(ast.USub(), operand):
                 self._check_literal(operand, depth + 1)
-                if not is_number(_evaluate(operand, {})):
+                if not _is_number(_evaluate(operand, {})):
                     raise self._problem(node, "a minus needs a number")
             case _:
                 what = "a list may contain only numbers, strings, true, false, null and lists of these"
@@ -178,7 +181,7 @@ class Expression:
     def _check_constant(self, node: ast.expr, value: Any) -> None:
         if isinstance(value, (bytes, complex, type(...))):
             raise self._not_allowed(node)
-        if type(value) in NUMBERS and bounded(value) is None:
+        if type(value) in _NUMBERS and _bounded(value) is None:
             raise self._problem(node, "a number of more than 64 bits")
         if isinstance(value, str) and any("\ud800" <= letter <= "\udfff" for letter in value):
             raise self._problem(node, "half a character (a lone surrogate)")
@@ -207,7 +210,7 @@ class Expression:
         return ExpressionProblem(f"{where}: {what} in {_short(piece)}; {ALLOWED}")
 
 
-def _evaluate(node: ast.expr, names: Names) -> Any:
+def _evaluate(node: ast.expr, names: NamedValues) -> Any:
     """Return the value of a node that was checked."""
     match node:
         case ast.Constant(value):
@@ -224,7 +227,7 @@ def _evaluate(node: ast.expr, names: Names) -> Any:
             left = _evaluate(first, names)
             for op, other in zip(ops, others, strict=True):
                 right = _evaluate(other, names)
-                if not _TESTS[type(op)](left, right):
+                if not _COMPARISONS[type(op)](left, right):
                     return False
                 left = right
             return True
@@ -240,11 +243,12 @@ def _evaluate(node: ast.expr, names: Names) -> Any:
         case ast.UnaryOp(ast.Not(), operand):
             return not _evaluate(operand, names)
         case ast.UnaryOp(_, operand):
-            return negative(_evaluate(operand, names))
+            value = _evaluate(operand, names)
+            return -value if _is_number(value) else None
         case ast.BinOp(left, op, right):
             a, b = _evaluate(left, names), _evaluate(right, names)
             try:
-                return bounded(_OPERATORS[type(op)](a, b)) if is_number(a) and is_number(b) else None
+                return _bounded(_OPERATORS[type(op)](a, b)) if _is_number(a) and _is_number(b) else None
             except (ZeroDivisionError, OverflowError):
                 return None
     raise AssertionError(f"an unchecked node: {ast.dump(node)}")
@@ -295,3 +299,65 @@ def _is_minus(node: ast.expr) -> bool:
 
 def _is_null(node: ast.expr) -> bool:
     return (isinstance(node, ast.Constant) and node.value is None) or (isinstance(node, ast.Name) and node.id == "null")
+
+
+# Comparisons and arithmetic of JSON values. Nothing raises: a senseless operation is False or None.
+
+
+def _is_number(value: Any) -> bool:
+    """Return whether a value is a number to compute with: not a boolean, not an integer of more than 64 bits."""
+    kind = type(value)
+    return kind is float or (kind is int and -_MAX_NUMBER < value < _MAX_NUMBER)
+
+
+def _bounded(value: float) -> float | None:
+    """Return the number, or None for infinity, NaN and integers of more than 64 bits."""
+    if type(value) is int:
+        return value if -_MAX_NUMBER < value < _MAX_NUMBER else None
+    return value if math.isfinite(value) else None
+
+
+def same(left: Any, right: Any) -> bool:
+    """Return whether two values are equal as JSON. Unlike in Python, `True` and `1` differ, at any depth."""
+    if isinstance(left, bool) or isinstance(right, bool):
+        return left is right
+    if isinstance(left, list) and isinstance(right, list):
+        return len(left) == len(right) and all(map(same, left, right))
+    if isinstance(left, dict) and isinstance(right, dict):
+        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+    return bool(left == right)
+
+
+def _ordered(compare: Callable[[Any, Any], bool]) -> _Comparison:
+    def test(left: Any, right: Any) -> bool:
+        numbers = type(left) in _NUMBERS and type(right) in _NUMBERS
+        texts = type(left) is str and type(right) is str
+        return (numbers or texts) and compare(left, right)
+
+    return test
+
+
+def _contains(item: Any, container: Any) -> bool | None:
+    """Return whether the item is in the container; None if the container cannot contain it.
+
+    `in` and `not in` are both false for None.
+    """
+    if isinstance(container, list):
+        return any(same(item, other) for other in container)
+    if isinstance(container, (str, dict)) and isinstance(item, str):
+        return item in container
+    return None
+
+
+_COMPARISONS: dict[type[ast.cmpop], _Comparison] = {
+    ast.Eq: same,
+    ast.NotEq: lambda left, right: not same(left, right),
+    ast.Lt: _ordered(operator.lt),
+    ast.LtE: _ordered(operator.le),
+    ast.Gt: _ordered(operator.gt),
+    ast.GtE: _ordered(operator.ge),
+    ast.In: lambda item, container: _contains(item, container) is True,
+    ast.NotIn: lambda item, container: _contains(item, container) is False,
+    ast.Is: operator.is_,
+    ast.IsNot: operator.is_not,
+}

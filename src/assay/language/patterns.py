@@ -1,8 +1,8 @@
 """Regular expressions from files of users: Python's `re` with a time limit.
 
     pattern = compile_pattern(r"#### (\\d+)")
-    pattern.findall(reply)                            # as re.Pattern.findall
-    value = await apart(parse, reply)                 # the same where an event loop runs
+    pattern.findall(reply)                               # as re.Pattern.findall
+    value = await call_without_blocking(parse, reply)    # where an event loop runs: it goes on during a slow match
 
 A pattern such as `(a+)+$` takes longer than anyone can wait for some texts, and `re` blocks everything else while it
 matches. So a pattern gets 10 to 20 ms of CPU time in place. What takes longer runs again in another process, up to
@@ -35,6 +35,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from assay.core.errors import AssayError, UsageError
 from assay.core.threads import DaemonPool
+from assay.files.excerpt import cut_end
 from assay.language import pattern_worker
 
 if TYPE_CHECKING:
@@ -58,9 +59,8 @@ MAX_IN_PLACE = 10_000
 """Characters of a text that is searched in place. `re` looks for signals inside one attempt to match, and not between
 the attempts at each position of the text. So `a+b` on 100,000 times "a" would block for half a second."""
 _STOPPED_SECONDS = 100.0
-"""A run stops after a pattern has spent this time on stopped matches. Otherwise 10,000 documents on which it explodes
-would take 10,000 seconds. Giving it less time for further texts would bound the time too, but then the order of the
-cases would decide which texts have a result, and so the score. Each match gets the full limit, whatever ran before."""
+"""A run stops after a pattern has spent this time on stopped matches. Otherwise 10,000 texts on which it explodes would
+take 10,000 seconds. Each match gets its full time, so that scores do not depend on the order of cases."""
 MIN_STOPS = 20
 """No run stops after fewer stopped texts, however long the limit is."""
 _MAX_REMEMBERED = 10_000
@@ -137,7 +137,7 @@ class _Request(NamedTuple):
 
 
 class SlowPattern(BaseException):
-    """Inside `apart`: this match must run in the other process.
+    """Inside `call_without_blocking`: this match must run in the other process.
 
     A BaseException, so that `except Exception` misses it.
     """
@@ -152,14 +152,15 @@ class _OverBudget(BaseException):
 
 
 _Outcome = tuple[Any, Exception | None]
-# The matches that `apart` has got from the other process. None outside of `apart`.
+# The matches that `call_without_blocking` has got from the other process. None outside of it.
 _outcomes: ContextVar[dict[_Request, _Outcome] | None] = ContextVar("outcomes", default=None)
 
 
 class Pattern:
     """A compiled regular expression. Its methods return what those of `re.Pattern` return, or raise PatternStopped.
 
-    A match is a `PatternMatch`. Apart from `apart`, a slow match blocks its thread until it is done or stopped.
+    A match is a `PatternMatch`. Outside of `call_without_blocking`, a slow match blocks its thread until it is done or
+    stopped.
     """
 
     __slots__ = ("_is_harmless", "_is_large", "_is_slow", "regex")
@@ -174,35 +175,12 @@ class Pattern:
 
     def findall(self, text: str) -> list[Any]:
         """Return all matches: texts, or tuples of texts if the pattern has several groups."""
-        if self._is_harmless:
-            return self.regex.findall(text)
-        # What `_run` does in place, written out: filters and metrics call this for every reply.
-        if not self._is_slow and len(text) <= MAX_IN_PLACE and _timer.is_on and get_ident() == _MAIN_THREAD:
-            _timer.matches += 1
-            _timer.is_matching = True
-            try:
-                return self.regex.findall(text)
-            except _OverBudget:
-                self._is_slow = True
-            finally:
-                _timer.is_matching = False
         found: list[Any] = self._run("findall", self.regex.findall, text, (text,))
         return found
 
     def sub(self, repl: str | Callable[[PatternMatch], str], text: str, count: int = 0) -> str:
         """Return the text with every match replaced. A text `repl` may refer to groups, as in `re.sub`."""
         if isinstance(repl, str):
-            if self._is_harmless:
-                return self.regex.sub(repl, text, count)
-            if not self._is_slow and len(text) <= MAX_IN_PLACE and _timer.is_on and get_ident() == _MAIN_THREAD:
-                _timer.matches += 1
-                _timer.is_matching = True
-                try:
-                    return self.regex.sub(repl, text, count)
-                except _OverBudget:
-                    self._is_slow = True
-                finally:
-                    _timer.is_matching = False
             replaced: str = self._run("sub", self.regex.sub, text, (repl, text, count))
             return replaced
         pieces, end = [], 0
@@ -262,7 +240,7 @@ class Pattern:
         request = _Request(self.regex.pattern, self.regex.flags, method, args)
         outcomes = _outcomes.get()
         if outcomes is None:
-            value, error = self.ask(_own_process, request, len(text))
+            value, error = self.match_in(_own_process, request, len(text))
         elif request in outcomes:
             value, error = outcomes[request]
         else:
@@ -271,7 +249,7 @@ class Pattern:
             raise error
         return value
 
-    def ask(self, process: _PatternProcess, request: _Request, length: int) -> _Outcome:
+    def match_in(self, process: _PatternProcess, request: _Request, length: int) -> _Outcome:
         """Run a match in the other process. Returns its value or its exception, such as PatternStopped."""
         limit = limit_seconds()
         key = hash(request)
@@ -331,7 +309,7 @@ def compile_pattern(pattern: str, flags: int = 0) -> Pattern:
 
 
 def _quote(pattern: str) -> str:
-    return repr(pattern if len(pattern) <= _MAX_QUOTE else pattern[:_MAX_QUOTE] + "…")
+    return repr(cut_end(pattern, _MAX_QUOTE))
 
 
 def limit_seconds() -> float:
@@ -348,8 +326,11 @@ def limit_seconds() -> float:
     return seconds
 
 
-def at_once(function: Callable[..., T], *args: Any) -> T | None:
-    """Call a function whose patterns may be slow. Returns None if one is: `apart` calls it then."""
+def call_if_quick(function: Callable[..., T], *args: Any) -> T | None:
+    """Return the result of a function whose patterns may be slow; None if one is slow.
+
+    The function is then called again with `call_without_blocking`. Most functions need no coroutine for it.
+    """
     token = _outcomes.set({})
     try:
         return function(*args)
@@ -359,8 +340,8 @@ def at_once(function: Callable[..., T], *args: Any) -> T | None:
         _outcomes.reset(token)
 
 
-async def apart(function: Callable[..., T], *args: Any) -> T:
-    """Call a function whose patterns may be slow. While a slow match runs, so does the event loop.
+async def call_without_blocking(function: Callable[..., T], *args: Any) -> T:
+    """Return the result of a function whose patterns may be slow. The event loop runs on during a slow match.
 
     After each slow match the function is called again from its beginning, and then finds the result of that match. So
     it must do the same each time, and have no effect but its result.
@@ -374,7 +355,7 @@ async def apart(function: Callable[..., T], *args: Any) -> T:
             slow = error
         finally:
             _outcomes.reset(token)
-        ask = partial(slow.pattern.ask, _process_of_loops, slow.request, slow.length)
+        ask = partial(slow.pattern.match_in, _process_of_loops, slow.request, slow.length)
         outcomes[slow.request] = await _threads.run(ask)
 
 
@@ -407,7 +388,7 @@ class _Timer:
         self.is_on, self._idle_ticks = True, 0
         return True
 
-    def forget(self) -> None:
+    def reset_after_fork(self) -> None:
         """Start again in a forked process, which has no timer."""
         self.is_on = self.is_matching = False
 
@@ -481,7 +462,7 @@ class _PatternProcess:
             process.kill()
             self._end()
 
-    def forget(self) -> None:
+    def reset_after_fork(self) -> None:
         """Start again in a forked process: the pipes belong to its parent."""
         self._process, self._lock = None, threading.Lock()
 
@@ -507,7 +488,7 @@ def _start_process() -> Popen[bytes]:
     )
 
 
-# Code without an event loop does not wait for the matches of the loop's cases.
+# Two, because rows are read in the thread of the event loop: a match there must not wait for those of all cases.
 _own_process = _PatternProcess()
 _process_of_loops = _PatternProcess()
 _threads = DaemonPool(1, "assay-patterns")
@@ -515,9 +496,9 @@ atexit.register(_own_process.close)
 atexit.register(_process_of_loops.close)
 
 
-def _forget_parent() -> None:
+def _reset_after_fork() -> None:
     for each in (_timer, _own_process, _process_of_loops):
-        each.forget()
+        each.reset_after_fork()
 
 
-os.register_at_fork(after_in_child=_forget_parent)
+os.register_at_fork(after_in_child=_reset_after_fork)

@@ -103,7 +103,7 @@ def fill(part: str, values: Mapping[str, str]) -> str:
     return _PLACEHOLDER.sub(lambda match: values.get(match[1], match[0]), part)
 
 
-def fingerprint(version: str, *paths: Path) -> str:
+def prompt_version(version: str, *paths: Path) -> str:
     """Return the version with a hash of the files. A changed prompt changes the run's fingerprint."""
     texts = "\0".join(map(_read, paths))
     return f"{version}@{hashlib.sha256(texts.encode()).hexdigest()}"

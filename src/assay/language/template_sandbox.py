@@ -272,7 +272,7 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     def __init__(self) -> None:
         super().__init__(undefined=StrictUndefined, keep_trailing_newline=True, finalize=self._count_output)
-        self.begin()
+        self.reset_counts()
         # lm-evaluation-harness has this filter, and its task files use it.
         self.filters["regex_replace"] = _regex_replace
         for name in (*_TEXT_FILTERS, *_ITEM_FILTERS):
@@ -286,7 +286,7 @@ class _Environment(ImmutableSandboxedEnvironment):
         self.filters["__slice__"] = self._slice
         self.filters["__join__"] = self._join
 
-    def begin(self) -> None:
+    def reset_counts(self) -> None:
         """Start to count from 0: steps, and characters of texts."""
         self.steps = self.made = 0
         self.deadline = 0.0  # set by the first look at the clock, which most renderings do not need
@@ -481,7 +481,7 @@ environment = _Environment()
 
 def compile_template(source: str) -> jinja2.Template:
     """Return the compiled template. Raises TemplateError if it does not compile."""
-    environment.begin()  # Jinja computes constant parts of a template now
+    environment.reset_counts()  # Jinja computes constant parts of a template now
     template = environment.from_string(source)
     # Jinja copies this ChainMap for every rendering. Copying a plain dict takes a quarter of the time.
     template.globals = dict(template.globals)
@@ -490,7 +490,7 @@ def compile_template(source: str) -> jinja2.Template:
 
 def render(template: jinja2.Template, values: Mapping[str, Any]) -> str:
     """Return the text of a template. It may raise anything, as user code may."""
-    environment.begin()
+    environment.reset_counts()
     # As `template.render` does, which makes the context in two more steps.
     context = Context(environment, {**template.globals, **values}, template.name, template.blocks)
     return "".join(template.root_render_func(context))
@@ -510,7 +510,7 @@ def unknown_word(source: str) -> str:
     return ""
 
 
-def names_in(source: str) -> set[str]:
+def undeclared_names(source: str) -> set[str]:
     """Return the names that a template takes from its values. Raises TemplateError."""
     return meta.find_undeclared_variables(environment.parse(source)) - environment.globals.keys()
 

@@ -142,8 +142,8 @@ def check_template(source: str) -> None:
         raise TemplateProblem(f"the template does not compile: No {unknown}.")
 
 
-def names_in(source: str) -> set[str]:
-    """The names that a template takes from its values."""
+def template_names(source: str) -> set[str]:
+    """Return the names that a template takes from its values."""
     parts = split_plain(source)
     if parts is not None:
         return {name for name, is_name in parts if is_name}
@@ -152,6 +152,6 @@ def names_in(source: str) -> set[str]:
     from assay.language import template_sandbox
 
     try:
-        return template_sandbox.names_in(source)
+        return template_sandbox.undeclared_names(source)
     except TemplateError as error:
         raise TemplateProblem(f"the template does not compile: {error}") from None

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 
 from assay.core.memory import AboutMemory, MemoryContext, MemoryItem, Message, Query, SearchHit, options_of
 from assay.memories.helpers.messages import message_item
-from assay.memories.helpers.prompts import PromptAsker, fingerprint
+from assay.memories.helpers.prompts import PromptAsker, prompt_version
 from assay.memories.helpers.scores import limit, recency, top_places
 from assay.memories.helpers.vectors import EmbeddedItems
 
@@ -29,7 +29,7 @@ ABOUT = AboutMemory(
     asks=True,
     embeds=True,
     options={"k": 0, "decay": 0.995, "reflect_at": 0.3, "recent": 2, "questions": 2, "insights": 2},
-    prompts=fingerprint("importance", "questions", "insights"),
+    prompts=prompt_version("importance", "questions", "insights"),
 )
 # Used if the model gives no rating. The value is that of the authors' code.
 DEFAULT_IMPORTANCE = 4.0

@@ -17,7 +17,7 @@ from itertools import groupby
 from assay.core.errors import UsageError
 from assay.core.memory import AboutMemory, MemoryContext, MemoryItem, Message, Query, SearchHit, options_of
 from assay.memories.helpers.messages import join_newest, message_item
-from assay.memories.helpers.prompts import PromptAsker, date_attribute, fingerprint
+from assay.memories.helpers.prompts import PromptAsker, date_attribute, prompt_version
 from assay.memories.helpers.scores import limit, top_places
 from assay.memories.helpers.vectors import EmbeddedItems
 
@@ -26,7 +26,7 @@ ABOUT = AboutMemory(
     asks=True,
     embeds=True,
     options={"k": 0, "coef": 5.0, "original": False, "day_words": 4_000},
-    prompts=fingerprint("summary", "overview"),
+    prompts=prompt_version("summary", "overview"),
 )
 # The `kind` of summaries and of the overview.
 KIND = "mb_summary"

@@ -25,7 +25,7 @@ from msgspec.structs import replace
 from assay.core.errors import UsageError
 from assay.core.memory import AboutMemory, MemoryContext, MemoryItem, Message, Query, SearchHit, options_of
 from assay.memories.helpers.messages import count_words, join_newest, message_item
-from assay.memories.helpers.prompts import PromptAsker, date_attribute, fingerprint
+from assay.memories.helpers.prompts import PromptAsker, date_attribute, prompt_version
 from assay.memories.helpers.scores import limit, top_places
 from assay.memories.helpers.vectors import EmbeddedItems
 
@@ -34,7 +34,7 @@ ABOUT = AboutMemory(
     asks=True,
     embeds=True,
     options={"k": 0, "words": 1_000, "warn_at": 0.7, "fact_words": 200, "calls": 3, "page": 5},
-    prompts=fingerprint("recursive", "pressure", "functions"),
+    prompts=prompt_version("recursive", "pressure", "functions"),
 )
 # Id of the summary. It stays the same when the summary is rewritten.
 SUMMARY = "summary:recursive"

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from assay.core.memory import AboutMemory, MemoryContext, MemoryItem, Message, Query, SearchHit, options_of
 from assay.memories.helpers.messages import message_item
-from assay.memories.helpers.prompts import PromptAsker, fingerprint
+from assay.memories.helpers.prompts import PromptAsker, prompt_version
 from assay.memories.helpers.scores import limit, top_places
 from assay.memories.helpers.vectors import EmbeddedItems
 
@@ -28,7 +28,7 @@ ABOUT = AboutMemory(
     asks=True,
     embeds=True,
     options={"k": 0, "base": 0.4, "rate": 0.5},
-    prompts=fingerprint("node"),
+    prompts=prompt_version("node"),
 )
 # Place of the root, which has no text and no vector. Places of notes begin at 0.
 ROOT = -1

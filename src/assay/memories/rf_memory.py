@@ -18,14 +18,14 @@ from assay.memories.helpers.messages import (
     first_words,
     join_newest,
 )
-from assay.memories.helpers.prompts import PromptAsker, date_attribute, fingerprint
+from assay.memories.helpers.prompts import PromptAsker, date_attribute, prompt_version
 
 ABOUT = AboutMemory(
     summary="returns the whole conversation, and an insight that the model rewrites after each session",
     asks=True,
     bundle=True,
     options={"words": 50_000, "keep": TAIL, "session_words": 4_000},
-    prompts=fingerprint("insight"),
+    prompts=prompt_version("insight"),
 )
 # Id of the insight. It stays the same when the insight is rewritten.
 INSIGHT = "insight"

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 from assay.core.memory import AboutMemory, MemoryContext, MemoryItem, Message, Query, SearchHit, options_of
 from assay.memories.helpers.messages import message_item
-from assay.memories.helpers.prompts import PromptAsker, date_attribute, fingerprint
+from assay.memories.helpers.prompts import PromptAsker, date_attribute, prompt_version
 from assay.memories.helpers.scores import limit, recency, top_places
 from assay.memories.helpers.vectors import EmbeddedItems
 
@@ -27,7 +27,7 @@ ABOUT = AboutMemory(
     asks=True,
     embeds=True,
     options={"k": 0, "flash": 3, "activate": 3, "decay": 0.995},
-    prompts=fingerprint("summary", "suffices", "summaries"),
+    prompts=prompt_version("summary", "suffices", "summaries"),
 )
 
 

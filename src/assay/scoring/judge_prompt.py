@@ -55,7 +55,7 @@ class JudgePrompt(ABC, Generic[QuestionT]):
     @property
     def fingerprint(self) -> str:
         """The version of the prompt, and the sha256 of its file."""
-        return prompts.fingerprint(self._prompt.stem, self._prompt)
+        return prompts.prompt_version(self._prompt.stem, self._prompt)
 
     def split(self, question: QuestionT) -> Sequence[QuestionT]:
         """Split the question into ones that each fit into a prompt. Its labels are those of all of them, in order."""

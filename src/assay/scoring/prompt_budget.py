@@ -10,7 +10,8 @@ import math
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 
-from assay.files.excerpt import CUT, cut_end
+from assay.files.excerpt import cut_end, cut_start
+from assay.files.redact import secret_across
 
 # Most items in one request. Small models lose count in longer lists.
 ITEMS = 40
@@ -68,9 +69,9 @@ def _passages(text: str) -> Iterator[str]:
     """Split a text at a line break or space in the second half of a passage, else within a word, with marks."""
     while len(text) > PASSAGE:
         last_break = max(text.rfind(mark, PASSAGE // 2, PASSAGE) for mark in ("\n", " "))
-        if last_break < 0:
+        if last_break < 0 or secret_across(text, last_break + 1):
             yield cut_end(text, PASSAGE - 1)
-            text = CUT + text[PASSAGE - 1 :]
+            text = cut_start(text, len(text) - PASSAGE + 1)
         else:
             yield text[: last_break + 1]
             text = text[last_break + 1 :]

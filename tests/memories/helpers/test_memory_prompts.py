@@ -1,4 +1,4 @@
-"""Prompts: one pass, every place filled, and a fingerprint that knows their texts."""
+"""Prompts: one pass, every place filled, and a version that knows their texts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import assay.memories
-from assay.memories.helpers.prompts import VERSION, build_messages, date_attribute, fingerprint
+from assay.memories.helpers.prompts import VERSION, build_messages, date_attribute, prompt_version
 
 FOLDER = Path(assay.memories.__path__[0]) / "prompts"
 NAMES = sorted(path.name.partition(".")[0] for path in FOLDER.glob(f"*.{VERSION}.txt"))
@@ -29,20 +29,20 @@ def test_every_prompt_is_filled_and_says_that_text_is_data(name: str) -> None:
 
 
 def test_every_prompt_is_used_and_every_memory_names_its_own() -> None:
-    """A memory's fingerprint covers each prompt that it asks with."""
+    """The version of a memory's prompts covers each prompt that it asks with."""
     used = set()
     for path in FOLDER.parent.glob("*_memory.py"):
         text = path.read_text()
         asked = set(re.findall(r"_asker\.\w+\(\s*\"(\w+)\"", text))
-        named = re.findall(r"fingerprint\(([^)]*)\)", text)
+        named = re.findall(r"prompt_version\(([^)]*)\)", text)
         assert asked == set(re.findall(r"\w+", " ".join(named))), path.name
         used |= asked
     assert sorted(used) == NAMES
 
 
 def test_another_wording_has_another_fingerprint() -> None:
-    assert fingerprint("summary").startswith(f"{VERSION}@")
-    assert fingerprint("summary") != fingerprint("overview") != fingerprint("summary", "overview")
+    assert prompt_version("summary").startswith(f"{VERSION}@")
+    assert prompt_version("summary") != prompt_version("overview") != prompt_version("summary", "overview")
 
 
 def test_a_date_is_named_where_there_is_one() -> None:

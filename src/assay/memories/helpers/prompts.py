@@ -111,9 +111,9 @@ def date_attribute(date: str) -> str:
     return f' date="{date}"' if date else ""
 
 
-def fingerprint(*names: str) -> str:
+def prompt_version(*names: str) -> str:
     """Return version and hash of these prompts. A memory names only its own, so others may change."""
-    return prompts.fingerprint(VERSION, *map(_path, names))
+    return prompts.prompt_version(VERSION, *map(_path, names))
 
 
 def _path(name: str) -> Path:

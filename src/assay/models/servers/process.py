@@ -42,6 +42,7 @@ _TAIL_BYTES = 64_000
 _MAX_LINE = 300
 # The state of a listening socket in /proc/net/tcp.
 _LISTENS = "0A"
+_LINE_END = re.compile(r"[\r\n]")
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f]")
 
 
@@ -219,10 +220,13 @@ def read_tail(log: Path, secret: str, count: int = TAIL_LINES) -> list[str]:
     try:
         with log.open("rb") as file:
             file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - _TAIL_BYTES))
+            start = max(0, file.tell() - _TAIL_BYTES)
+            file.seek(start)
             text = file.read().decode(errors="replace")
     except OSError:
         return []
+    if start:  # inside a line, and perhaps inside a secret
+        text = "".join(_LINE_END.split(text, maxsplit=1)[1:])
     if secret:
         text = text.replace(secret, "[redacted]")
     states = [line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n")]

@@ -9,6 +9,8 @@ from typing import Any
 
 from msgspec import UNSET, Struct
 
+from assay.files.excerpt import cut_end
+
 # Stands for a value that does not exist. In JSON the field is left out, so that it differs from null.
 MISSING = UNSET
 
@@ -97,8 +99,7 @@ def as_text(value: Any) -> str:
 
 def short_text(value: Any) -> str:
     """Return a value for a message: texts in quotes, other values as JSON, cut if they are long."""
-    text = repr(value) if isinstance(value, str) else as_text(value)
-    return text if len(text) <= _MOST_CHARACTERS else f"{text[:_MOST_CHARACTERS]}…"
+    return cut_end(repr(value) if isinstance(value, str) else as_text(value), _MOST_CHARACTERS)
 
 
 def unequal(expected: Any, actual: Any) -> str:

@@ -35,7 +35,7 @@ class RubricJudge:
     @property
     def fingerprint(self) -> str:
         """Version of the prompt, sha256 of its file, and the user's parameters if there are any."""
-        prompt = prompts.fingerprint(VERSION, _PROMPT)
+        prompt = prompts.prompt_version(VERSION, _PROMPT)
         return f"{prompt}+{fingerprint(self._params)}" if self._params else prompt
 
     def request(self, asker: Asker, rubric: str, text: str, reference: str | None = None) -> Request:

@@ -23,6 +23,7 @@ from assay.core.judges import ANSWER, RUBRIC
 from assay.files import jsonl
 from assay.files.bounds import MAX_DOCUMENT_BYTES, read_file
 from assay.files.encoding import IS_UTF16, UTF16_MARKS, not_json, not_utf8
+from assay.files.excerpt import cut_end
 from assay.files.json_objects import first_object
 from assay.scoring.agreement import Label
 from assay.scoring.questions import AnswerQuestion, JudgeQuestion
@@ -471,10 +472,7 @@ def parse_vote(value: Any) -> bool:
     word = value.strip().lower() if isinstance(value, str) else None
     if word in _RIGHT or word in _WRONG:
         return word in _RIGHT
-    text = repr(value)
-    # With a wrong --label-field the value may be a whole answer.
-    if len(text) > 60:
-        text = f"{text[:60]}…"
+    text = cut_end(repr(value), 60)  # with a wrong --label-field the value may be a whole answer
     raise ValueError(f"{text} is not a label; write true or false, 1 or 0, Correct or Wrong")
 
 

@@ -36,7 +36,7 @@ from assay.core.judges import JudgeInfo
 from assay.core.protocols import Context, Scorer, ScorerInput
 from assay.core.types import Record, Score, ScoreStatus
 from assay.files.excerpt import cut_end
-from assay.language.patterns import PatternStopped, apart
+from assay.language.patterns import PatternStopped, call_without_blocking
 from assay.scoring.judge import OFFLINE, ROLE, Judge, answer_data, answer_value, judge_answer
 from assay.scoring.judges.rubric import RubricJudge
 from assay.scoring.metrics import MetricPlugin, find_metric
@@ -310,7 +310,7 @@ class MetricScorer(EvaluateScorer):
         target = self._target(number)
         targets = target if isinstance(target, list) and target else [target]
         try:
-            values = await apart(self._measure_all, targets, answer)
+            values = await call_without_blocking(self._measure_all, targets, answer)
         except UserCodeError as error:
             if isinstance(error.error, PatternStopped):
                 return {self.name: Scored(None, "invalid", error.text)}

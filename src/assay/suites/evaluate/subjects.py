@@ -20,7 +20,7 @@ from assay.core.protocols import Context, Solver
 from assay.core.roles import CHAT
 from assay.core.suite import MAIN
 from assay.core.types import Failure, Request
-from assay.language.patterns import apart
+from assay.language.patterns import call_without_blocking
 from assay.language.templates import Template, TemplateProblem
 from assay.suites.evaluate.arguments import CONTEXT, ROW, Arguments
 from assay.suites.evaluate.rows import encode_json
@@ -119,7 +119,7 @@ class PromptSubject(Subject):
     async def answer(self, row: dict[str, Any], ctx: Context) -> str:
         """Build the prompt and ask the model."""
         try:
-            prompt = await apart(self._prompt, row)
+            prompt = await call_without_blocking(self._prompt, row)
         except TemplateProblem as error:
             raise CaseFailed(Failure("user_code", f"prompt: {error}")) from None
         except UserCodeError as error:

@@ -25,7 +25,7 @@ from assay.core.suite import MAIN, CaseContent, Outcome, Results, Row, RunFacts,
 from assay.files.excerpt import cut_end
 from assay.files.plain_files import is_plain, read_plain
 from assay.files.write import write_whole
-from assay.language.templates import Template, TemplateProblem, names_in
+from assay.language.templates import Template, TemplateProblem, template_names
 from assay.scoring.judge import ROLE, Judge, judge_name
 from assay.suites.evaluate.arguments import subject_arguments
 from assay.suites.evaluate.options import EvaluateOptions
@@ -202,7 +202,7 @@ class EvaluateSuite(Suite[EvaluateOptions, int]):
         """Return the compiled prompt. Raises UsageError for a name that is a gold column, or not a column."""
         try:
             template = Template(source)
-            names = names_in(source)
+            names = template_names(source)
         except TemplateProblem as error:
             raise UsageError(f"prompt: {error}") from None
         for name in sorted(names):

@@ -23,7 +23,7 @@ from assay.core.errors import InputError, Problem, similar_names, unknown
 from assay.files.bounds import refuse_special_file
 from assay.files.schema import KeyPath, convert, refuse
 from assay.files.yaml_files import YamlFile, load_yaml
-from assay.language.json_compare import same
+from assay.language.conditions import same
 from assay.suites.hop.contract_markdown import markdown_contract
 from assay.suites.hop.field_types import TYPE_ALIASES, TYPES, fits
 

@@ -91,7 +91,7 @@ def build_messages(name: str, text: TaskText, values: Mapping[str, str], rejecte
 
 def fingerprint() -> str:
     """Return one fingerprint of all prompts, because a run may use any of them."""
-    return prompts.fingerprint(VERSION, *sorted(_FOLDER.glob(f"*.{VERSION}.txt")))
+    return prompts.prompt_version(VERSION, *sorted(_FOLDER.glob(f"*.{VERSION}.txt")))
 
 
 def _prompt_parts(name: str) -> dict[str, str]:

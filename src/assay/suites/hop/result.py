@@ -18,6 +18,8 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from assay.files.excerpt import cut_end
+
 
 class HopStatus(StrEnum):
     """How an operator or a function ended. Members are strings: `HopStatus.OK == "OK"`, also in JSON.
@@ -121,8 +123,7 @@ def _quoted(value: Any) -> str:
     """Return the beginning of a text in quotes, or the type of another value, whose repr may be code of the user."""
     if not isinstance(value, str):
         return f"of the type {type(value).__name__}"
-    text = str(value)
-    return repr(text if len(text) <= _MAX_QUOTED else f"{text[:_MAX_QUOTED]}…")
+    return repr(cut_end(str(value), _MAX_QUOTED))
 
 
 def _dumped(value: Any) -> str:

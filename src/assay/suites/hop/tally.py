@@ -177,7 +177,7 @@ def error_kind(error: str) -> str:
     """Return an error without its details, so that similar errors are counted together: `[KeyError] 'gone'`."""
     without_place = _ERROR_PLACE.sub("", error)
     kind = without_place.partition(":")[0]
-    return kind if len(kind) <= _MAX_KIND else kind[: _MAX_KIND - 1] + "…"
+    return kind if len(kind) <= _MAX_KIND else cut_end(kind, _MAX_KIND - 1)
 
 
 def _answered(total: int, errors: int) -> AnswerCount:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from assay.core.hashing import fingerprint
 from assay.core.protocols import Context, Scorer, ScorerInput
 from assay.core.types import Case, Record, Score, ScoreStatus
-from assay.language.patterns import apart
+from assay.language.patterns import call_without_blocking
 from assay.scoring.expectations import verdict
 from assay.scoring.judges.rubric import RubricJudge
 from assay.suites.pipeline.output_checks import (
@@ -62,7 +62,7 @@ class PipelineScorer(Scorer):
         checker = self._checkers[given.case.subject]
         if output.skipped:
             return self._score(given.case, test, SKIPPED, output.skipped, {})
-        checks = await apart(checker.checks, test, output)
+        checks = await call_without_blocking(checker.checks, test, output)
         if self._judge is None:
             # Only a judge can compare a reference text (`expected`). Without a judge these checks are dropped.
             checks = [item for item in checks if item.check.passed is not None or item.reference is None]
@@ -120,7 +120,7 @@ class PipelineScorer(Scorer):
         checker, output = self._checkers[case.subject], read_output(records, part)
         if checker.error(output):
             return False
-        checks = await apart(checker.checks, test, output)
+        checks = await call_without_blocking(checker.checks, test, output)
         return not any(item.check.passed is False or is_stopped(item.check) for item in checks)
 
 

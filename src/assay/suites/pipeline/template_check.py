@@ -17,7 +17,7 @@ from assay.core.errors import InputError, Problem
 from assay.core.file_check import nearest
 from assay.files.write import path_from_here
 from assay.files.yaml_files import YamlFile, load_yaml
-from assay.language.templates import TemplateProblem, names_in
+from assay.language.templates import TemplateProblem, template_names
 from assay.suites.pipeline.pipeline_file import PipelineFile, output_key
 from assay.suites.pipeline.project import Agent, agent_home
 from assay.suites.pipeline.steps.batch import BATCH_ITEMS
@@ -60,7 +60,7 @@ def unprovided_variables(file: PipelineFile, variant: str, steps: list[dict[str,
 def _names(template: Any) -> set[str]:
     """Return the variables of a template. Templates that do not compile are reported elsewhere."""
     with suppress(TemplateProblem):
-        return names_in(template) if isinstance(template, str) else set()
+        return template_names(template) if isinstance(template, str) else set()
     return set()
 
 

@@ -10,7 +10,7 @@ from assay.core.judges import JudgeInfo
 from assay.core.protocols import Context, Scorer, ScorerInput
 from assay.core.spec import RunSpec
 from assay.core.types import Case, Score
-from assay.language.patterns import apart
+from assay.language.patterns import call_without_blocking
 from assay.scoring.judge import (
     Judge,
     answer_data,
@@ -85,7 +85,7 @@ class TaskJudge(Scorer):
         references = reference_texts(case.gold.label)
         if not references:
             return [self._score(case, chain, status="not_applicable", reason="the document has no target")]
-        answer = await apart(answer_to_judge, chain, given.records[0].data[0], case.gold.doc)
+        answer = await call_without_blocking(answer_to_judge, chain, given.records[0].data[0], case.gold.doc)
         verdict = await judge_answer(self._judge, case.gold.question, references, answer, ctx)
         status, value = answer_value(verdict)
         reason = verdict.reason if verdict.valid else f"judge: {verdict.reason}"

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from assay.core.protocols import Context, Scorer, ScorerInput
 from assay.core.types import Case, Score, ScoreStatus
-from assay.language.patterns import PatternStopped, apart, at_once
+from assay.language.patterns import PatternStopped, call_if_quick, call_without_blocking
 from assay.scoring.statistics import OF_NUMBERS, first_votes
 from assay.suites.task.config import GENERATE, ROLLING
 from assay.suites.task.filters import NO_FILTER, FilterChain, FilterResult
@@ -64,11 +64,11 @@ class TaskScorer(Scorer):
 
     def score_at_once(self, given: ScorerInput) -> list[Score] | None:
         """Return the scores, unless a filter has a slow pattern."""
-        return at_once(self._scores, given)
+        return call_if_quick(self._scores, given)
 
     async def score(self, given: ScorerInput, ctx: Context) -> list[Score]:
         """Return a score for each filter and metric, ordered by filter."""
-        return await apart(self._scores, given)
+        return await call_without_blocking(self._scores, given)
 
     def _scores(self, given: ScorerInput) -> list[Score]:
         scoring = self._tasks[given.case.set]

@@ -69,7 +69,7 @@ _BRIDGE = r"""
     let line = "";
     for (let i = 0; i < values.length; i++) line += (i ? " " : "") + show(values[i]);
     line = printed + line + "\n";
-    printed = line.length <= PRINTED ? line : "…" + slice(line, -PRINTED);
+    printed = line.length <= PRINTED ? line : slice(line, -PRINTED);
   }
   const console = {};
   for (const name of ["log", "info", "warn", "error", "debug", "trace"]) console[name] = print;
@@ -190,12 +190,16 @@ _BRIDGE = r"""
 
 
 class JavaScriptError(Exception):
-    """The code gave no result. `kind` is one of those of CodeError; `line` is None if it is not known."""
+    """The code gave no result. `kind` is one of those of CodeError; `line` is None if it is not known.
 
-    def __init__(self, kind: str, text: str, line: int | None = None, printed: str = "") -> None:
+    `text` may be long. `hint` belongs behind it.
+    """
+
+    def __init__(self, kind: str, text: str, line: int | None = None, printed: str = "", hint: str = "") -> None:
         super().__init__(text)
         self.kind = kind
         self.text = text
+        self.hint = hint
         self.line = line
         self.printed = printed
 
@@ -255,7 +259,7 @@ def syntax_error(source: str) -> tuple[int | None, str] | None:
         text = str(error)
         if text.startswith("SyntaxError"):
             problem = _script_error(text, source, "")
-            return problem.line, problem.text
+            return problem.line, problem.text + problem.hint
         if not text.startswith("0\n"):
             return None, text.partition("\n")[0]
     except ValueError as error:  # a null character, or half of a surrogate pair
@@ -289,27 +293,20 @@ def _script_error(text: str, source: str, printed: str) -> JavaScriptError:
     # The stack of a value that is not an Error.
     for ending in ("\nundefined", "\nnull"):
         message = message.removesuffix(ending)
-    message = _one_line(message)
+    message = " ".join(message.split())
     place = _SYNTAX_PLACE.search(text)
     frame = _FRAME.search(text)
     if message.startswith("SyntaxError: ") and place and not frame:
         line = min(int(place[1]), source.count("\n") + 1)
         reason = message.removeprefix("SyntaxError: ")
-        if re.match(r"\s*(import|export)\b", source.split("\n")[line - 1].removeprefix("throw 0;")):
-            reason += _NO_MODULES
-        return JavaScriptError("syntax", f"it is not JavaScript: {reason}", line)
-    return JavaScriptError("raised", _with_hint(message), _line(text, source), printed)
-
-
-def _one_line(text: str) -> str:
-    """Return the text on one line. A long one is cut, with the mark of `files/excerpt.py`."""
-    line = " ".join(text.split())
-    return line if len(line) <= 500 else f"{line[:500]}…"
+        is_module = re.match(r"\s*(import|export)\b", source.split("\n")[line - 1].removeprefix("throw 0;"))
+        return JavaScriptError("syntax", f"it is not JavaScript: {reason}", line, hint=_NO_MODULES if is_module else "")
+    return JavaScriptError("raised", message, _line(text, source), printed, _hint(message))
 
 
 def _call_error(facts: dict[str, str], source: str, entries: Sequence[str]) -> JavaScriptError:
     """Return the error for a call without a result, as the bridge describes it."""
-    state, text = facts["state"], _one_line(facts["text"])
+    state, text = facts["state"], " ".join(facts["text"].split())
     if state == "no_entry":
         advice = f"assign one to module.exports, or define one of {', '.join(entries)}"
         return JavaScriptError("no_entry", f"it defines no function to call; {advice}")
@@ -323,7 +320,7 @@ def _call_error(facts: dict[str, str], source: str, entries: Sequence[str]) -> J
         return JavaScriptError("bad_result", text)
     if facts["thrown"] == "value":
         return JavaScriptError("raised", f"it threw {text}", None, facts["printed"])
-    return JavaScriptError("raised", _with_hint(text), _line(facts["stack"], source), facts["printed"])
+    return JavaScriptError("raised", text, _line(facts["stack"], source), facts["printed"], _hint(text))
 
 
 def _line(stack: str, source: str) -> int | None:
@@ -336,5 +333,5 @@ def _line(stack: str, source: str) -> int | None:
     return None
 
 
-def _with_hint(message: str) -> str:
-    return message + _NO_NODE if _MISSING_NAME.match(message) else message
+def _hint(message: str) -> str:
+    return _NO_NODE if _MISSING_NAME.match(message) else ""

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple, cast
 import msgspec
 
 from assay.files.excerpt import cut_end
+from assay.files.redact import longest_secret
 from assay.suites.pipeline.code import worker
-from assay.suites.pipeline.code.runner import KINDS, Code, CodeError, Kind, Language, decode_result
+from assay.suites.pipeline.code.runner import Code, CodeError, Kind, Language, decode_result, join_message
 from assay.usercode.opened_files import note_read, note_written
 
 # Limit for starting a worker process. It takes a fraction of a second, more on a machine under load.
@@ -68,6 +69,7 @@ class ProcessRunner:
             "path": code.path,
             "argument": argument,
             "seconds": timeout,
+            "margin": longest_secret(),
         }
         try:
             line = msgspec.json.encode(request) + b"\n"
@@ -241,6 +243,13 @@ class _WorkerProcess(asyncio.SubprocessProtocol):
             self._fail_reply()
 
 
+class _CodeFailure(msgspec.Struct):
+    """The reply about an error. Its message is a `worker.Message`."""
+
+    kind: Kind
+    message: list[str | tuple[str, int]]
+
+
 class _CodeReply(NamedTuple):
     """What a worker process says about a call: the result, or kind and message of its error."""
 
@@ -255,9 +264,9 @@ def _read_reply(line: bytes, code: Code) -> _CodeReply:
     if isinstance(value, dict):
         if "result" in value:
             return _CodeReply(value["result"])
-        kind, message = value.get("kind"), value.get("message")
-        if kind in KINDS and isinstance(message, str):
-            return _CodeReply(None, kind, message)
+        with suppress(msgspec.ValidationError):
+            failure = msgspec.convert(value, _CodeFailure)
+            return _CodeReply(None, failure.kind, join_message(failure.message))
     message = f"{code.name}: its process wrote a line that is no reply: {cut_end(repr(value), 60)}"
     raise CodeError("bad_result", message)
 

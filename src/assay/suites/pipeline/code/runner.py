@@ -13,7 +13,8 @@ from typing import Any, Literal, NamedTuple, Protocol, get_args
 import msgspec
 
 from assay.core.errors import unknown
-from assay.suites.pipeline.code.worker import ENTRIES, place
+from assay.files.excerpt import cut_end, cut_start
+from assay.suites.pipeline.code.worker import ENTRIES, Message, place
 from assay.usercode.definitions import defined_names
 
 Kind = Literal["syntax", "no_entry", "raised", "timeout", "memory", "bad_result", "died"]
@@ -92,6 +93,14 @@ class RunnerByLanguage:
     async def close(self) -> None:
         """Stop the worker processes of both runners."""
         await asyncio.gather(self._python.close(), self._javascript.close())
+
+
+def join_message(message: Message) -> str:
+    """Return the message of an error as one text. Its long texts are cut, but no secret in them is cut in two."""
+    return "".join(
+        piece if isinstance(piece, str) else (cut_end if piece[1] >= 0 else cut_start)(piece[0], abs(piece[1]))
+        for piece in message
+    )
 
 
 def language_problem(value: object) -> str | None:

@@ -19,11 +19,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from assay.core.errors import MissingExtra
-from assay.files.excerpt import cut_end, cut_start
-from assay.suites.pipeline.code.runner import Code, CodeError, decode_result
+from assay.files.excerpt import cut_end
+from assay.suites.pipeline.code.runner import Code, CodeError, decode_result, join_message
 from assay.suites.pipeline.code.worker import (
     ENTRIES,
-    MAX_PRINTED,
     Parameter,
     no_entry_message,
     printed_note,
@@ -130,7 +129,7 @@ class Sandbox:
             return CodeError("memory", f"{code.name}: it printed more than {MAX_OUTPUT:,} bytes")
         if isinstance(exception, MemoryError) and "memory limit" in text:
             return self._limit_error(code, "memory", call.seconds)
-        return _raised_error(code, error, printed_note(cut_start(call.output.output, MAX_PRINTED)))
+        return _raised_error(code, error, join_message(printed_note(call.output.output)))
 
     def _limit_error(self, code: Code, kind: str, seconds: float) -> CodeError:
         if kind == "timeout":
@@ -273,7 +272,7 @@ def _raised_error(code: Code, error: MontyRuntimeError, output: str) -> CodeErro
     if not code_lines:
         return CodeError("raised", f"{code.name}: calling it raised {description}{output}")
     line = code_lines[-1]
-    message = f"{code.place(line)}: {description}{quote_line(code.source, line)}{output}"
+    message = f"{code.place(line)}: {description}{join_message(quote_line(code.source, line))}{output}"
     # Valid Python that monty lacks, such as a class with a base.
     unsupported = isinstance(exception, NotImplementedError) and "not yet support" in description
     return CodeError("syntax" if unsupported else "raised", message)

@@ -30,8 +30,11 @@ from typing import Any, BinaryIO, NamedTuple
 ENTRIES = ("aggregate", "transform", "process_data", "main", "execute")
 # Characters of printed text in the message of code that raised.
 MAX_PRINTED = 2_000
-# The mark of `files/excerpt.py`, by which parts of secrets are recognised.
-_CUT = "…"
+# Characters of the text of an exception.
+_MAX_TEXT = 500
+# A message of an error: texts, and long texts with the number of characters that assay keeps of them, negative for
+# those at the end. This process cuts nothing, because it knows no secrets: nothing would recognise half of one.
+Message = list[str | tuple[str, int]]
 # Bytes of JSON. assay holds the result in memory and writes it to the journal.
 MAX_RESULT = 100_000_000
 # Entries in the cache of compiled code. A pipeline has a few pieces of code; a testset may carry many.
@@ -52,26 +55,26 @@ class Parameter(NamedTuple):
 class _RequestError(Exception):
     """Ends a request. The arguments are kind and message of the CodeError."""
 
+    def __init__(self, kind: str, message: str | Message) -> None:
+        super().__init__(kind, [message] if isinstance(message, str) else message)
+
 
 class _Tail(io.RawIOBase):
-    """A stream that keeps only the last characters written to it."""
+    """A stream that keeps only the last characters written to it, at least `max_chars`."""
 
-    # A character has up to four bytes in UTF-8. One more than is shown tells that there was more.
-    _MAX_BYTES = 4 * (MAX_PRINTED + 1)
-
-    def __init__(self) -> None:
+    def __init__(self, max_chars: int) -> None:
+        self._max_bytes = 4 * max_chars  # a character has up to four bytes in UTF-8
         self._data = b""
 
     def writable(self) -> bool:
         return True
 
     def write(self, data: Any) -> int:
-        self._data = (self._data + bytes(data[-self._MAX_BYTES :]))[-self._MAX_BYTES :]
+        self._data = (self._data + bytes(data[-self._max_bytes :]))[-self._max_bytes :]
         return len(data)
 
     def text(self) -> str:
-        text = self._data.decode("utf-8", "replace")
-        return text if len(text) <= MAX_PRINTED else f"{_CUT}{text[-MAX_PRINTED:]}"
+        return self._data.decode("utf-8", "replace")
 
 
 def select_inputs(
@@ -166,7 +169,7 @@ def _encode_result(result: Any, name: str) -> bytes:
         text = json.dumps(result, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError) as error:
         path = _find_invalid(result, "result", 0) or "result"
-        raise _RequestError("bad_result", f"{name}: {path} is not JSON: {_describe(error)}") from None
+        raise _RequestError("bad_result", [f"{name}: {path} is not JSON: ", *_describe(error)]) from None
     _check_size(text, name)
     return text
 
@@ -197,7 +200,7 @@ def _find_invalid(value: Any, path: str, depth: int) -> str | None:
 def _handle_request(request: dict[str, Any]) -> bytes:
     """Run the code of a request and return the reply: `{"result": ...}` or `{"kind": ..., "message": ...}`."""
     name = request["name"]
-    tail = _Tail()
+    tail = _Tail(MAX_PRINTED + request["margin"])
     sys.stdout = io.TextIOWrapper(tail, "utf-8", "replace", write_through=True)
     sys.stderr = io.TextIOWrapper(tail, "utf-8", "replace", write_through=True)
     try:
@@ -206,14 +209,25 @@ def _handle_request(request: dict[str, Any]) -> bytes:
         kind, message = error.args
     except BaseException as error:  # noqa: BLE001 - user code may raise anything, SystemExit included
         kind = "memory" if isinstance(error, MemoryError) else "raised"
-        message = _describe_place(error, request) + printed_note(tail.text())
-    return _failure(kind, message)
+        message = [*_describe_place(error, request), *printed_note(tail.text())]
+    return _failure(kind, message, request["margin"])
 
 
-def _failure(kind: str, message: str) -> bytes:
+def _failure(kind: str, message: Message, margin: int) -> bytes:
+    """Return the reply of an error. Of long texts it has `margin` characters more than assay keeps."""
+    pieces: list[str | tuple[str, int]] = []
+    for piece in message:
+        if isinstance(piece, str):
+            pieces.append(_writable(piece))
+        else:
+            text, most = piece
+            pieces.append((_writable(text[: most + margin] if most >= 0 else text[most - margin :]), most))
+    return json.dumps({"kind": kind, "message": pieces}).encode()
+
+
+def _writable(text: str) -> str:
     # A text of the code may contain half of a surrogate pair, which assay could not decode.
-    message = message.encode("utf-8", "replace").decode()
-    return json.dumps({"kind": kind, "message": message}).encode()
+    return text.encode("utf-8", "replace").decode()
 
 
 def _handle_javascript(engine: Any, request: dict[str, Any]) -> bytes:
@@ -225,20 +239,22 @@ def _handle_javascript(engine: Any, request: dict[str, Any]) -> bytes:
             entries=ENTRIES,
             argument=request["argument"],
             seconds=request["seconds"],
-            max_printed=MAX_PRINTED,
+            # JavaScript counts a character above U+FFFF twice.
+            max_printed=2 * (MAX_PRINTED + request["margin"]),
         ).encode()
         _check_size(text, name)
     except _RequestError as error:
         kind, message = error.args
     except engine.JavaScriptError as error:
         kind = error.kind
-        quote = quote_line(source, error.line) if error.line and kind == "raised" else ""
-        message = f"{_place(request, error.line)}: {error.text}{quote}{printed_note(error.printed)}"
+        quote = quote_line(source, error.line) if error.line and kind == "raised" else []
+        where = f"{_place(request, error.line)}: "
+        message = [where, (error.text, _MAX_TEXT), error.hint, *quote, *printed_note(error.printed)]
     except Exception as error:  # noqa: BLE001 - a flaw of the package must not end the process without a word
-        kind, message = "raised", f"{name}: calling it raised {_describe(error)}"
+        kind, message = "raised", [f"{name}: calling it raised ", *_describe(error)]
     else:
         return b'{"result":' + text + b"}"
-    return _failure(kind, message)
+    return _failure(kind, message, request["margin"])
 
 
 def _close_doors() -> None:
@@ -250,12 +266,12 @@ def _close_doors() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
 
-def printed_note(text: str) -> str:
+def printed_note(text: str) -> Message:
     """Return the end of an error message: the text that the code printed, if any."""
-    return f"\nit printed: {text.rstrip()}" if text.strip() else ""
+    return ["\nit printed: ", (text.rstrip(), -MAX_PRINTED)] if text.strip() else []
 
 
-def _describe_place(error: BaseException, request: dict[str, Any]) -> str:
+def _describe_place(error: BaseException, request: dict[str, Any]) -> Message:
     """Return the last line of the code in the traceback, with the error. Names the library that raised it."""
     name = request["name"]
     frames: list[tuple[str, int | None]] = []
@@ -265,30 +281,26 @@ def _describe_place(error: BaseException, request: dict[str, Any]) -> str:
         trace = trace.tb_next
     code_lines = [line for filename, line in frames if filename == name and line]
     if not code_lines:
-        return f"{name}: calling it raised {_describe(error)}"
+        return [f"{name}: calling it raised ", *_describe(error)]
     line = code_lines[-1]
     filename, raising_line = frames[-1]
     library = "" if filename == name else f" (in {os.path.basename(filename)}:{raising_line})"  # noqa: PTH119
-    return f"{_place(request, line)}: {_describe(error)}{library}{quote_line(request['source'], line)}"
+    return [f"{_place(request, line)}: ", *_describe(error), library, *quote_line(request["source"], line)]
 
 
-def quote_line(source: str, line: int) -> str:
+def quote_line(source: str, line: int) -> Message:
     """Return the given line of the source, indented on a line of its own."""
     lines = source.split("\n")
-    return f"\n  {_cut_end(lines[line - 1].strip(), 200)}" if line <= len(lines) else ""
+    return ["\n  ", (lines[line - 1].strip(), 200)] if line <= len(lines) else []
 
 
-def _describe(error: BaseException) -> str:
+def _describe(error: BaseException) -> Message:
     """Return type and text of an exception on one line, such as `ValueError: bad date`."""
     try:
         text = " ".join(str(error).split())
     except Exception:  # noqa: BLE001 - a user's exception class may have a broken __str__
         text = ""
-    return f"{type(error).__name__}: {_cut_end(text, 500)}" if text else type(error).__name__
-
-
-def _cut_end(text: str, max_chars: int) -> str:
-    return text if len(text) <= max_chars else f"{text[:max_chars]}{_CUT}"
+    return [f"{type(error).__name__}: ", (text, _MAX_TEXT)] if text else [type(error).__name__]
 
 
 class _Replies:

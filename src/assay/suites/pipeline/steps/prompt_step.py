@@ -17,7 +17,8 @@ from msgspec.structs import replace
 from assay.core.errors import ModelError, UsageError, similar
 from assay.core.params import merge
 from assay.core.types import Request
-from assay.language.patterns import PatternStopped, apart, compile_pattern
+from assay.files.excerpt import cut_end
+from assay.language.patterns import PatternStopped, call_without_blocking, compile_pattern
 from assay.language.templates import Template, TemplateProblem
 from assay.suites.pipeline.steps.runner import StepContext, StepError, StepRunner
 from assay.suites.toolkit.json_reply import NoJsonError, find_json
@@ -111,7 +112,7 @@ class PromptStep(Struct, frozen=True, kw_only=True):
         request = Request(
             model=asker.name,
             endpoint=asker.endpoint,
-            messages=await apart(self._messages, values),
+            messages=await call_without_blocking(self._messages, values),
             params=self.params,
         )
         try:
@@ -123,7 +124,7 @@ class PromptStep(Struct, frozen=True, kw_only=True):
             raise
         assert call.response is not None
         try:
-            return await apart(self.parse, call.response.text)
+            return await call_without_blocking(self.parse, call.response.text)
         except PatternStopped as error:
             raise StepError(str(error.at("output_parser")), "bad_output") from None
 
@@ -243,4 +244,4 @@ def _regex_parser(settings: Mapping[str, Any]) -> Parser:
 
 
 def _quote(text: str) -> str:
-    return repr(text if len(text) <= _MAX_QUOTE else text[:_MAX_QUOTE] + "…")
+    return repr(cut_end(text, _MAX_QUOTE))
