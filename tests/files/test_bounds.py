@@ -142,6 +142,18 @@ def test_values_of_ordinary_depth_are_read_and_deeper_ones_refused(tmp_path: Pat
         assert len(problems) == 4 * (1 - count)
 
 
+def test_the_depth_of_a_value_is_exact_and_one_that_contains_itself_is_too_deep() -> None:
+    """Lists, dicts and tuples are levels. A text has none, however many brackets it has."""
+    value: object = "[" * 10
+    for levels in range(5):
+        assert not bounds.is_deeper(value, levels)
+        assert levels == 0 or bounds.is_deeper(value, levels - 1)
+        value = [(), value] if levels % 2 else {"a": 1, "b": value}
+    ring: list[object] = []
+    ring += [ring, (ring, ring)]
+    assert bounds.is_deeper(ring, 300)
+
+
 def test_a_long_line_is_read_and_an_endless_one_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(bounds, "MAX_LINE_BYTES", 100)
     path = tmp_path / "x.jsonl"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import stat
 from collections.abc import Iterator
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
 
 from assay.core.errors import InputError, Problem
 
@@ -67,20 +67,31 @@ def read_lines(file: IO[bytes], path: Path) -> Iterator[bytes]:
         yield raw
 
 
-def is_too_deep(raw: bytes, value: Any) -> bool:
-    """Return whether a decoded JSON value has more than MAX_DEPTH levels. `raw` is its text."""
+def is_deeper(value: object, levels: int, raw: bytes = b"") -> bool:
+    """Return whether lists and dicts are nested more than `levels` deep.
+
+    `raw` is the JSON text of the value, if there is one: most texts say without a look at the value that it is not.
+    """
     # Each level has two brackets. Counting the opening ones is a cheap upper bound of the depth, and the length of the
-    # text a cheaper one. Nearly every value needs no walk.
-    if len(raw) <= 2 * MAX_DEPTH or raw.count(b"[") + raw.count(b"{") <= MAX_DEPTH:
+    # text a cheaper one.
+    if raw and (len(raw) <= 2 * levels or raw.count(b"[") + raw.count(b"{") <= levels):
         return False
-    level = [value]
-    for _ in range(MAX_DEPTH):
-        level = [
-            inner
-            for outer in level
-            for inner in (outer.values() if isinstance(outer, dict) else outer)
-            if isinstance(inner, (dict, list))
-        ]
-        if not level:
-            return False
-    return True
+    # A loop: a function that calls itself could exhaust the stack that it guards. The path ends at the limit, because
+    # a value that Python code made may contain itself.
+    path: list[Iterator[object]] = [iter((value,))]
+    while path:
+        for item in path[-1]:
+            # The exact types: `values` of a subclass would be code of somebody else.
+            if type(item) is dict:
+                inner = iter(item.values())
+            elif type(item) is list or type(item) is tuple:
+                inner = iter(item)
+            else:
+                continue
+            if len(path) > levels:
+                return True
+            path.append(inner)
+            break
+        else:
+            path.pop()
+    return False

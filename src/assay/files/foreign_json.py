@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from assay.core.errors import InputError, Problem, unreadable
-from assay.files.bounds import refuse_special_file
+from assay.files.bounds import is_deeper, refuse_special_file
 
 T = TypeVar("T")
 
@@ -99,8 +99,7 @@ def decode_json(raw: bytes, where: str) -> Any:
         raise _too_deep(where) from None
     except (msgspec.DecodeError, ValueError) as error:
         raise InputError(Problem(where, _why_not_json(raw, error))) from None
-    # Counting brackets is a cheap upper bound of the depth. Most values need no walk.
-    if raw.count(b"[") + raw.count(b"{") > MAX_DEPTH and _is_deeper(value, MAX_DEPTH):
+    if is_deeper(value, MAX_DEPTH, raw):
         raise _too_deep(where)
     return value
 
@@ -133,21 +132,6 @@ def _decode_leniently(raw: bytes, error: Exception) -> Any:
 
 def _too_deep(where: str) -> InputError:
     return InputError(Problem(where, f"is nested more than {MAX_DEPTH} levels deep"))
-
-
-def _is_deeper(value: Any, limit: int) -> bool:
-    level = [value]
-    for _ in range(limit + 1):
-        deeper: list[Any] = []
-        for item in level:
-            if isinstance(item, dict):
-                deeper.extend(each for each in item.values() if isinstance(each, (dict, list)))
-            elif isinstance(item, list):
-                deeper.extend(each for each in item if isinstance(each, (dict, list)))
-        if not deeper:
-            return False
-        level = deeper
-    return True
 
 
 def _why_not_json(raw: bytes, error: Exception) -> str:

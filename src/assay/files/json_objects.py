@@ -30,7 +30,7 @@ from assay.files.bounds import (
     MAX_DEPTH,
     MAX_DOCUMENT_BYTES,
     MAX_LINE_BYTES,
-    is_too_deep,
+    is_deeper,
     read_file,
     refuse_special_file,
 )
@@ -369,7 +369,7 @@ def _decoded(path: Path, raw: bytes, root: str, problems: list[Problem]) -> Iter
         why = not_utf8(error) if isinstance(error, UnicodeDecodeError) else not_json(error)
         problems.append(Problem(f"{path} {root}", why))
         return
-    if isinstance(value, dict) and is_too_deep(raw, value):
+    if isinstance(value, dict) and is_deeper(value, MAX_DEPTH, raw):
         problems.append(Problem(f"{path} {root}", _TOO_DEEP))
     elif isinstance(value, dict):
         yield FileObject(path, 0, raw, value, root)
@@ -420,7 +420,7 @@ class _Scan:
             else:
                 self._move(line_end)
             if isinstance(value, dict):
-                if is_too_deep(raw, value):
+                if is_deeper(value, MAX_DEPTH, raw):
                     self._add(line, _TOO_DEEP)
                 else:
                     yield FileObject(self._path, line, raw, value)

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from assay.core.errors import InputError, Problem
-from assay.files.bounds import MAX_DEPTH, is_too_deep, read_lines, refuse_special_file
+from assay.files.bounds import MAX_DEPTH, is_deeper, read_lines, refuse_special_file
 from assay.files.encoding import IS_UTF16, UTF16_MARKS, not_json, not_utf8
 
 _BOM = b"\xef\xbb\xbf"
@@ -91,7 +91,7 @@ def parse_object(raw: bytes, place: Located, problems: list[Problem] | None = No
     except RecursionError:
         problem = Problem(place.where, TOO_DEEP)
     else:
-        if isinstance(value, dict) and not is_too_deep(raw, value):
+        if isinstance(value, dict) and not is_deeper(value, MAX_DEPTH, raw):
             return value
         kind = _kind(value)
         problem = Problem(place.where, f"expected an object, found {kind}" if kind else TOO_DEEP)

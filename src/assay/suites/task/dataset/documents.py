@@ -29,7 +29,7 @@ from assay.core.errors import InputError, Problem, cannot_write
 from assay.core.hashing import file_sha256
 from assay.core.row_keys import RepeatedKeys, UniqueKeys, repeated_numbers, row_key
 from assay.files import jsonl
-from assay.files.bounds import is_too_deep
+from assay.files.bounds import MAX_DEPTH, is_deeper
 from assay.suites.task.dataset.column_types import ColumnTypes, convert_value
 from assay.suites.task.dataset.formats import (
     FORMATS,
@@ -145,7 +145,7 @@ class Documents:
                     value = _decode(raw)
                 except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                     value = None
-                if type(value) is dict and not is_too_deep(raw, value):
+                if type(value) is dict and not is_deeper(value, MAX_DEPTH, raw):
                     see(value)
                     content = _content(value)
                     add(hash(content))
