@@ -12,8 +12,8 @@ import pytest
 
 import assay
 from assay.core.errors import UsageError
-from assay.files.foreign_json import decode_json
 from assay.files.foreign_zip import ForeignZip
+from assay.files.read import decode_json
 from assay.formats.inspect.results import value_to_float
 from assay.runner import api
 from assay.runner.results import Run

@@ -16,8 +16,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from assay.core.errors import InputError, Problem, unreadable
-from assay.files.foreign_json import convert_json, decode_json, read_object
 from assay.files.foreign_zip import ForeignZip
+from assay.files.read import convert_json, decode_json, read_object
 
 _SAMPLE_NAME = re.compile(r"samples/(?P<id>.*)_epoch_(?P<epoch>\d+)(\.json|/sample\.json)", re.DOTALL)
 # A piece of a sample in pieces, named after the number of its first item.

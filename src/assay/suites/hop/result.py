@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
-from assay.files.bounds import is_deeper
+from assay.files.read import is_deeper
 
 
 class HopStatus(StrEnum):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from assay.files.bounds import is_deeper
 from assay.files.excerpt import cut_end
+from assay.files.read import is_deeper
 
 # JSON that people read is not deeper, and the check calls itself for each level.
 _MAX_DEPTH = 20

@@ -13,7 +13,7 @@ from typing import Any, Literal, NamedTuple, Protocol, get_args
 import msgspec
 
 from assay.core.errors import unknown
-from assay.files.bounds import is_deeper
+from assay.files.read import is_deeper
 from assay.suites.pipeline.code.worker import ENTRIES, place
 from assay.usercode.definitions import defined_names
 
