@@ -12,8 +12,8 @@ import msgspec
 
 from assay.core.errors import DamagedRun, InputError, UsageError
 from assay.core.hashing import file_sha256
+from assay.files.paths import walk_folders
 from assay.files.plain_files import open_plain, read_plain
-from assay.files.walk import walk_folders
 from assay.journal.folder import (
     HOME,
     LockOwner,

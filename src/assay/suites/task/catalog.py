@@ -23,8 +23,8 @@ from typing import Any
 from msgspec import Struct
 
 from assay.core.errors import InputError, Problem, UsageError, similar_file, similar_names, unknown
+from assay.files.paths import can_exist, fitting_name
 from assay.files.read import read_file
-from assay.files.write import can_exist, fitting_name
 from assay.files.yaml_files import BY_PEOPLE, YAML_SUFFIXES, FunctionRef
 from assay.suites.task.config import KeyOrigin, TaskConfig, TaskFileReader, TaskSettings, name_problem, read_task
 

@@ -14,9 +14,9 @@ from msgspec.structs import replace
 from assay.core.errors import InputError, MissingExtra, Problem, UsageError
 from assay.core.file_check import NOT_RUN, CheckOptions, FileCheck, contents, nearest
 from assay.core.spec import RunSpec, build
+from assay.files.paths import can_exist
 from assay.files.read import BOM
 from assay.files.schema import shorten
-from assay.files.write import can_exist
 from assay.files.yaml_files import YAML_SUFFIXES, FunctionRef, load_yaml
 from assay.language.templates import TemplateProblem, check_template
 from assay.suites.task.catalog import (

@@ -30,6 +30,7 @@ from msgspec import Struct
 from assay.core.errors import InputError, MissingExtra, Problem
 from assay.core.events import tell_if_slow
 from assay.files.parquet import read_parquet
+from assay.files.paths import can_exist
 from assay.files.read import (
     BOM,
     BY_PEOPLE,
@@ -42,7 +43,6 @@ from assay.files.read import (
     refuse_special_file,
     without_bom,
 )
-from assay.files.write import can_exist
 
 Rows = Iterator[tuple[int, bytes]]
 LINE, ROW = ":{}", " row {}"

@@ -21,8 +21,8 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.core.errors import InputError, MissingExtra, Problem, similar_file
+from assay.files.paths import can_exist
 from assay.files.read import read_file
-from assay.files.write import can_exist
 from assay.files.yaml_files import BY_PROGRAMS, decode_yaml
 from assay.suites.task.dataset.documents import Documents, spool_rows
 from assay.suites.task.dataset.formats import FORMATS, CsvOptions, find_files, glob_files

@@ -1,6 +1,6 @@
 """Reads zip archives that other programs wrote: bounded in size, with deflate and zstd, and never onto the disk.
 
-    with ForeignZip(path) as archive:
+    with ZipArchive(path) as archive:
         header = decode_json(archive.read("header.json"), archive.where("header.json"))
 
 The names in an archive are only looked up, so a name such as `../../etc/passwd` leads nowhere. Every size that the
@@ -28,7 +28,7 @@ _LOCAL_HEADER_BYTES = 30
 _ENCRYPTED = 1  # bit of the flags
 
 
-class ForeignZip:
+class ZipArchive:
     """An open archive. Raises InputError if it is no archive, damaged, encrypted, or unpacks to too much."""
 
     def __init__(self, path: Path) -> None:
