@@ -12,11 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from assay.core.errors import InputError
-from assay.files import bounds
+from assay.core.errors import InputError, Problem
 from assay.files.json_objects import read_objects
-from assay.files.jsonl import rows
-from assay.files.yaml_files import load_yaml
+from assay.files.read import BY_PEOPLE, BY_PROGRAMS, is_deeper, json_lines, object_lines, read_json
+from assay.files.yaml_files import BY_PEOPLE as YAML_BY_PEOPLE, load_yaml, read_yaml
 
 from support.commands import TIMEOUT, environment
 
@@ -100,16 +99,15 @@ READERS = """if True:
     import sys
     from pathlib import Path
     from assay.core.errors import InputError
-    from assay.files.foreign_json import json_lines, read_json
-    from assay.files.foreign_yaml import read_yaml
-    from assay.files.jsonl import rows
+    from assay.files.read import json_lines, object_lines, read_json
     from assay.files.json_objects import first_object, read_objects
-    from assay.files.yaml_files import load_yaml
+    from assay.files.yaml_files import load_yaml, read_yaml
     from assay.suites.task.dataset.formats import open_data
 
     path = Path(sys.argv[1])
     for reader in (
-        json_lines, read_json, read_yaml, rows, first_object, lambda each: read_objects(each, []), load_yaml, open_data
+        *(json_lines, read_json, read_yaml, object_lines, first_object),
+        *(lambda each: read_objects(each, []), load_yaml, open_data),
     ):
         try:
             list(reader(path))
@@ -130,26 +128,46 @@ def test_every_reader_refuses_a_named_pipe(tmp_path: Path) -> None:
 def test_values_of_ordinary_depth_are_read_and_deeper_ones_refused(tmp_path: Path) -> None:
     """The limit is exact, whichever reader reads the file."""
     path, document = tmp_path / "x.jsonl", tmp_path / "x.json"
-    for levels, count in ((bounds.MAX_DEPTH, 1), (bounds.MAX_DEPTH + 1, 0)):
+    for levels, count in ((BY_PEOPLE.levels, 1), (BY_PEOPLE.levels + 1, 0)):
         text = '{"a":' * levels + "1" + "}" * levels
         path.write_text(text)
-        problems: list[object] = []
-        assert len(list(rows(path, problems))) == count  # type: ignore[arg-type]
-        assert len(list(read_objects(path, problems))) == count  # type: ignore[arg-type]
+        problems: list[Problem] = []
+        assert len(list(object_lines(path, problems))) == count
+        assert len(list(read_objects(path, problems))) == count
         for whole in (text, f"[{text}]"):
             document.write_text(whole)
-            assert len(list(read_objects(document, problems))) == count  # type: ignore[arg-type]
+            assert len(list(read_objects(document, problems))) == count
         assert len(problems) == 4 * (1 - count)
 
 
-def test_a_long_line_is_read_and_an_endless_one_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bounds, "MAX_LINE_BYTES", 100)
-    path = tmp_path / "x.jsonl"
+def test_the_depth_of_documents_of_programs_is_exact(tmp_path: Path) -> None:
+    path = tmp_path / "x.json"
+    path.write_text("[" * BY_PROGRAMS.levels + "]" * BY_PROGRAMS.levels)
+    assert isinstance(read_json(path), list)
+    path.write_text("[" * (BY_PROGRAMS.levels + 1) + "]" * (BY_PROGRAMS.levels + 1))
+    with pytest.raises(InputError, match=r"x\.json: is nested more than 100 levels deep"):
+        read_json(path)
+
+
+def test_the_depth_of_a_value_is_exact_and_one_that_contains_itself_is_too_deep() -> None:
+    """Lists, dicts and tuples are levels. A text has none, however many brackets it has."""
+    value: object = "[" * 10
+    for levels in range(5):
+        assert not is_deeper(value, levels)
+        assert levels == 0 or is_deeper(value, levels - 1)
+        value = [(), value] if levels % 2 else {"a": 1, "b": value}
+    ring: list[object] = []
+    ring += [ring, (ring, ring)]
+    assert is_deeper(ring, 300)
+
+
+def test_a_long_line_is_read_and_an_endless_one_refused(tmp_path: Path) -> None:
+    path, bounds = tmp_path / "x.jsonl", BY_PEOPLE._replace(line=100)
     path.write_text('{"a": "' + "x" * 80 + '"}\n{}\n')
-    assert len(list(rows(path))) == 2
+    assert len(list(json_lines(path, bounds))) == 2
     path.write_text('{}\n{"a": "' + "x" * 100 + '"}\n')
     with pytest.raises(InputError, match="x.jsonl:2: the line is longer than 100 bytes"):
-        list(rows(path))
+        list(json_lines(path, bounds))
 
 
 @pytest.mark.parametrize(
@@ -157,7 +175,7 @@ def test_a_long_line_is_read_and_an_endless_one_refused(tmp_path: Path, monkeypa
     [
         ("a: 2024-13-45\n", "a value cannot be read"),
         ("? [a, b]\n: 1\n", "a key is a list or mapping"),
-        ("a: &a [*a]\n", "nested too deeply, or an alias of itself"),
+        ("a: &a [*a]\n", r"\*a is an alias of itself"),
     ],
 )
 def test_odd_yaml_is_a_sentence(tmp_path: Path, text: str, message: str) -> None:
@@ -169,10 +187,10 @@ def test_odd_yaml_is_a_sentence(tmp_path: Path, text: str, message: str) -> None
 @pytest.mark.parametrize("count", [350, 1_000])
 def test_too_many_values_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """Some more than the bound, here a thousandth, and so many that the rest of the file is not even read."""
-    monkeypatch.setattr("assay.files.yaml_files._MAX_VALUES", 300)
-    monkeypatch.setattr("assay.files.yaml_files._LARGE", 1_500)  # characters of a file whose values are counted first
+    monkeypatch.setattr("assay.files.yaml_files.BY_PEOPLE", YAML_BY_PEOPLE._replace(values=300))
+    monkeypatch.setattr("assay.files.yaml_files._LARGE", 500)  # characters of a file whose values are counted first
     (tmp_path / "many.yaml").write_text("a: [" + "1," * count + "]")
-    with pytest.raises(InputError, match=r"many\.yaml:1: has more than 300,000 values"):
+    with pytest.raises(InputError, match=r"many\.yaml:1: has more than 300 values"):
         load_yaml(tmp_path / "many.yaml")
     (tmp_path / "few.yaml").write_text("a: [" + "1," * 290 + "]")
     assert len(load_yaml(tmp_path / "few.yaml").value["a"]) == 290
@@ -181,3 +199,36 @@ def test_too_many_values_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_yaml_with_many_brackets_side_by_side_is_read(tmp_path: Path) -> None:
     (tmp_path / "x.yaml").write_text("a:\n" + "- [1, {b: [2]}]\n" * 200)
     assert len(load_yaml(tmp_path / "x.yaml").value["a"]) == 200
+
+
+@pytest.mark.parametrize("levels", [40, 41])
+def test_levels_that_aliases_add_count(tmp_path: Path, levels: int) -> None:
+    """Each line is shallow, and repeats the line before one level deeper. The mapping of the file is a level too."""
+    chain = "a1: &a1 [x]\n" + "".join(f"a{n}: &a{n} [*a{n - 1}]\n" for n in range(2, levels))
+    path = tmp_path / "x.yaml"
+    path.write_text(chain)
+    assert len(read_yaml(path)) == levels - 1
+    if levels == 40:
+        assert len(load_yaml(path).value) == levels - 1
+    else:
+        with pytest.raises(InputError, match=r"x\.yaml:40: is nested more than 40 levels deep"):
+            load_yaml(path)
+
+
+def test_the_bounds_of_yaml_of_programs_are_wider(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    for levels in (100, 101):
+        path.write_text("[" * levels + "]" * levels)
+        if levels == 100:
+            assert isinstance(read_yaml(path), list)
+    with pytest.raises(InputError, match=r"x\.yaml: is nested more than 100 levels deep"):
+        read_yaml(path)
+
+
+def test_keys_are_no_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("assay.files.yaml_files.BY_PROGRAMS", YAML_BY_PEOPLE._replace(values=5))
+    (tmp_path / "x.yaml").write_text("a: 1\nb: [1, 2]\n")
+    assert read_yaml(tmp_path / "x.yaml") == {"a": 1, "b": [1, 2]}
+    (tmp_path / "x.yaml").write_text("a: 1\nb: [1, 2, 3]\n")
+    with pytest.raises(InputError, match="has more than 5 values"):
+        read_yaml(tmp_path / "x.yaml")

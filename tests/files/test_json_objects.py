@@ -12,7 +12,8 @@ import msgspec
 import pytest
 
 from assay.core.errors import InputError, Problem
-from assay.files.json_objects import TORN, BrokenArray, FileObject, JsonArray, key_line, read_objects, repeated_keys
+from assay.files.json_objects import TORN, FileObject, JsonArray, key_line, read_objects, repeated_keys
+from assay.files.read import BrokenJson, explain
 
 PRETTY = '{\n  "id": "a",\n  "inputs": {\n    "url": "http://x//y"\n  }\n}\n'
 
@@ -50,10 +51,10 @@ def test_comment_lines_stand_anywhere(tmp_path: Path) -> None:
 
 
 def test_a_comment_behind_a_record_is_a_problem(tmp_path: Path) -> None:
-    """It is said, not stripped; the record counts."""
+    """It is told, not removed; the record counts."""
     found, problems = read(tmp_path, '{"id": 1} // why\n{"id": 2}\n')
     assert [value["id"] for _, value in found] == [1, 2]
-    assert problems == [("1", "a comment stands behind a record; give it a line of its own")]
+    assert problems == [("1", "expected an object, found '// why'")]
 
 
 @pytest.mark.parametrize("begin", ["", "// c\r\n", "\r\n"])
@@ -71,21 +72,21 @@ def test_bom_and_crlf_are_fine(tmp_path: Path, begin: str) -> None:
         ('{"id": 1, "x": NaN}', "NaN is not JSON"),
         ('{"id": 1, "x": -Infinity}', "-Infinity is not JSON"),
         ('{"id": 1, "x": 1e999}', "out of range"),
-        ('{"id": 1, "x": [1,]}', "expecting value on line 2, column 19"),
-        ('{"id": 1, "x": "a}', "a text is not closed on line 2"),
-        ('{"id": 1, "x": [1}', "'}' on line 2 closes nothing"),
-        ('{"id": 1, "x": {"a": 1}', "it is not closed before line 3"),
-        ('{"id": 1, "x": [', "it is not closed before line 4"),
-        ('{"id": 1,', "it is not closed before line 3"),
-        ('{\n  "id": 1,\n  "x": [1, 2\n}', "'}' on line 5 closes nothing"),
+        ('{"id": 1, "x": [1,]}', "expecting value in line 2, column 19"),
+        ('{"id": 1, "x": "a}', "invalid control character in line 2, column 19"),
+        ('{"id": 1, "x": [1}', "expecting ',' delimiter in line 2, column 18"),
+        ('{"id": 1, "x": {"a": 1}', "expecting ',' delimiter in line 3, column 1"),
+        ('{"id": 1, "x": [', "expecting ',' delimiter in line 4, column 1"),
+        ('{"id": 1,', "expecting property name enclosed in double quotes in line 3, column 1"),
+        ('{\n  "id": 1,\n  "x": [1, 2\n}', "expecting ',' delimiter in line 5, column 1"),
         ('{"id": 1}}', "expected an object, found '}'"),
         ("[1, 2]", "found a list"),
         ('[\n{"id": 5},\n{"id": 6}\n]', "found a list"),
         ("17", "found a number"),
         ("null", "found null"),
         ("words", "found 'words'"),
-        ('{\n  "id": 1,\n  "x": "a\n  b",\n  "y": 2\n}', "a text is not closed on line 4"),
-        ('{"id": 1, "x": "\\ud800"}', "half of a pair"),
+        ('{\n  "id": 1,\n  "x": "a\n  b",\n  "y": 2\n}', "invalid control character in line 4, column 10"),
+        ('{"id": 1, "x": "\\ud800"}', "half of a surrogate pair (\\ud800)"),
         ('{"x": ' * 300 + "1" + "}" * 300, ""),
     ],
 )
@@ -227,9 +228,9 @@ def test_a_json_file_holds_a_list_or_one_object(tmp_path: Path) -> None:
     [
         ("3", " $: must be a list of things, or one as an object"),
         ("[]", ": there is no thing in it"),
-        ("[{},\n oh]", ":2: not JSON: invalid character"),
+        ("[{},\n oh]", ":2: is not JSON: invalid character"),
         ('[{"a": 1}, 2]', " $[1]: must be an object, not a number"),
-        ('{"a": 1', ": not JSON: Input data was truncated"),
+        ('{"a": 1', ": is not JSON: Input data was truncated"),
     ],
 )
 def test_a_json_file_of_something_else_is_told(tmp_path: Path, text: str, message: str) -> None:
@@ -309,36 +310,42 @@ def test_elements_are_those_of_the_array(piece: int, indent: int | None) -> None
         "[1 2]",
         "[tru, 1]",
         "[true0]",
-        '[{"a": "\\ud800"}, {"b": "a text that goes on"}]',
     ],
 )
 @pytest.mark.parametrize("piece", [1, 1 << 16])
 def test_errors_are_those_of_a_whole_read(text: str, piece: int) -> None:
-    """The reason and the byte are those that msgspec tells of the whole file. The line is that of the byte."""
+    """The reason, the line and the column are those of the whole file."""
     with pytest.raises(msgspec.DecodeError) as whole:
         msgspec.json.decode(text, type=list[msgspec.Raw])
-    with pytest.raises(BrokenArray) as caught:
+    with pytest.raises(BrokenJson) as caught:
         elements(text, piece)
-    assert caught.value.reason == f"not JSON: {str(whole.value).removeprefix('JSON is malformed: ')}"
-    assert caught.value.line in (0, 1 + text.count("\n"))
+    # A second line, because the place of a line is told without its number.
+    expected = explain(f"{text}\n".encode(), whole.value)
+    assert (caught.value.reason, caught.value.line) == (expected.reason, expected.line)
+
+
+@pytest.mark.parametrize("piece", [1, 1 << 16])
+def test_half_of_a_surrogate_pair_is_no_element(piece: int) -> None:
+    with pytest.raises(BrokenJson, match="unexpected end of hex escape in line 1, column 15"):
+        elements('[{"a": "\\ud800"}, {"b": "a text that goes on"}]', piece)
 
 
 def test_elements_before_an_error_are_read() -> None:
     array = JsonArray(io.BytesIO(b'[{"a": 1}, {"b": }]')).elements()
     assert next(array) == b'{"a": 1}'
-    with pytest.raises(BrokenArray, match="invalid character"):
+    with pytest.raises(BrokenJson, match="invalid character"):
         next(array)
 
 
 def test_text_after_the_array_is_refused() -> None:
-    with pytest.raises(BrokenArray, match=r"trailing characters \(byte 4\)"):
+    with pytest.raises(BrokenJson, match="trailing characters in line 1, column 5"):
         elements("[1] 2")
 
 
 def test_an_element_without_end_is_refused_before_it_fills_the_memory() -> None:
     """A missing quote would otherwise make the rest of a large file one text."""
     endless = io.BytesIO(b'["' + b"x" * 10_000)
-    with pytest.raises(BrokenArray, match="longer than 100 bytes; is a bracket or a quote missing"):
+    with pytest.raises(BrokenJson, match="longer than 100 bytes; is a bracket or a quote missing"):
         list(JsonArray(endless, longest=100, piece=10).elements())
     assert endless.tell() < 1_000
 

@@ -15,8 +15,8 @@ import pytest
 from pyarrow import parquet
 
 from assay.core.errors import InputError
-from assay.files.bounds import MAX_DOCUMENT_BYTES
 from assay.files.parquet import read_parquet, refuse_large_groups
+from assay.files.read import BY_PEOPLE
 
 MOMENT = datetime(2020, 9, 13, 12, 26, 40, 123456, UTC)
 ZONED = pa.timestamp("us", "UTC")
@@ -114,7 +114,7 @@ def test_a_file_that_unpacks_to_too_much_is_refused_before_it_is_read(tmp_path: 
         with pytest.raises(
             InputError, match=r"rows\.parquet: a group of its rows has [\d,]+ bytes unpacked, more than"
         ):
-            refuse_large_groups(database, path, MAX_DOCUMENT_BYTES // 1000)
+            refuse_large_groups(database, path, BY_PEOPLE.document // 1000)
 
 
 def _repeated(text: str, count: int) -> Any:

@@ -55,7 +55,7 @@ BROKEN: dict[str, tuple[str, bytes, str]] = {
     "a torn last line": ("r.jsonl", lines(FLAT, FLAT | {"id": 2})[:-30], r"r\.jsonl:2: is not JSON"),
     "a torn only line": ("r.jsonl", lines(FLAT)[:-30], r"r\.jsonl:1: is not JSON"),
     "binary after a row": ("r.jsonl", lines(FLAT, b"\x00\xff\xfe\x80"), r"r\.jsonl:2: "),
-    "UTF-16": ("r.jsonl", json.dumps(FLAT).encode("utf-16"), r"has no results that assay can read"),
+    "UTF-16": ("r.jsonl", json.dumps(FLAT).encode("utf-16"), r"r\.jsonl:1: this is UTF-16"),
     "a deep row": (
         "r.jsonl",
         lines(json.dumps(FLAT | {"q": 0}).replace('"q": 0', f'"q": {DEEP}').encode()),

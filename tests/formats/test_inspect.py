@@ -12,8 +12,8 @@ import pytest
 
 import assay
 from assay.core.errors import UsageError
-from assay.files.foreign_json import decode_json
-from assay.files.foreign_zip import ForeignZip
+from assay.files.read import decode_json
+from assay.files.zip_files import ZipArchive
 from assay.formats.inspect.results import value_to_float
 from assay.runner import api
 from assay.runner.results import Run
@@ -29,7 +29,7 @@ def raw_log(path: Path) -> dict[str, Any]:
     if path.suffix == ".json":
         value: dict[str, Any] = json.loads(path.read_bytes())
         return value
-    with ForeignZip(path) as archive:
+    with ZipArchive(path) as archive:
         header: dict[str, Any] = decode_json(archive.read("header.json"), "header.json")
     return header
 
@@ -138,7 +138,7 @@ def test_log_of_a_killed_evaluation_is_computed_from_its_samples(tmp_path: Path)
     """Without header.json, the beginning is in the journal of the archive."""
     path = tmp_path / "killed.eval"
     with (
-        ForeignZip(GOLDEN / "plain.eval") as archive,
+        ZipArchive(GOLDEN / "plain.eval") as archive,
         zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as target,
     ):
         header = decode_json(archive.read("header.json"), "header.json")

@@ -250,7 +250,7 @@ def broken_aggregate(folder: Path) -> None:
     [
         (cut, "qa_records.jsonl:9: is not JSON"),
         (nested, "qa_records.jsonl:10: is nested more than 100 levels deep"),
-        (binary, "session_records.jsonl:1: is not JSON"),
+        (binary, "session_records.jsonl:1: not UTF-8"),
         (emptied, "qa_records.jsonl: has no lines"),
         (broken_aggregate, "aggregate_metrics.json: Expected `str`, got `int` - at `$.baseline_id`"),
         (

@@ -346,7 +346,7 @@ def question(number: int) -> Callable[[dict[str, Any]], dict[str, Any]]:
     [
         (truncated, "is not JSON"),
         (nested, "is nested more than 100 levels deep"),
-        (binary, "is not UTF-8"),
+        (binary, "not UTF-8"),
         (empty_beside, "0001.json: is empty"),
         (same_conversation, "has the conversation of"),
         (same_task, "has the task_id '0000', and so has"),

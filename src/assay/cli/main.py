@@ -19,7 +19,7 @@ from assay.cli.suite_command import SETTINGS, suite_command
 from assay.core.errors import AssayError, StopRun, UsageError, unknown
 from assay.core.events import on_read, on_slow
 from assay.files.excerpt import cut_end
-from assay.files.write import MAX_NAME_BYTES
+from assay.files.paths import MAX_NAME_BYTES
 from assay.store.render.screen import protect_terminal, tell
 from assay.suites import BUILT_IN, COMMAND_GROUPS, command_table
 from assay.usercode.named_code import only_named_code_in_process

@@ -15,8 +15,8 @@ import msgspec
 
 from assay.cli.completion import complete_runs
 from assay.core.errors import UsageError
-from assay.files.csv_cell import csv_cell
-from assay.files.write import can_exist
+from assay.files.paths import can_exist
+from assay.files.write import csv_cell
 from assay.store.render.screen import block, counted, table, tell
 
 if TYPE_CHECKING:

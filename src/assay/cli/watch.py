@@ -21,7 +21,7 @@ from msgspec.structs import replace
 
 from assay.cli.suite_command import SuiteCommandLine, run_and_print, suite_command
 from assay.core.errors import AssayError
-from assay.files.write import path_from_here
+from assay.files.paths import path_from_here
 from assay.runner.watched_files import FilesRead, FileStates, changed_files, file_states
 from assay.store.render.screen import block, heading, rule, safe, tell
 from assay.usercode.child_process import restore_safe_path, safe_path_variable, spawned_safely

@@ -12,7 +12,7 @@ that begin with `//` are comments. The position of an object is its line (`tests
 after a broken object. A `.json` file with several objects is read in the same way.
 
 A list in a `.json` file is streamed: only one object is in memory. Any other file is read into memory as a whole; for
-large files of lines, use `lines` of `files/jsonl.py`, which streams.
+large files of lines, use `object_lines` of `files/read.py`, which streams.
 """
 
 from __future__ import annotations
@@ -26,23 +26,28 @@ from typing import IO, Any, Literal, NamedTuple, TypeVar
 import msgspec
 
 from assay.core.errors import InputError, Problem, unreadable
-from assay.files.bounds import (
-    MAX_DEPTH,
-    MAX_DOCUMENT_BYTES,
-    MAX_LINE_BYTES,
-    is_too_deep,
+from assay.files.excerpt import cut_end
+from assay.files.read import (
+    BOM,
+    BY_PEOPLE,
+    DECODE_ERRORS,
+    ENDS_EARLY,
+    BrokenJson,
+    decode,
+    explain,
+    is_deeper,
+    not_json,
     read_file,
     refuse_special_file,
+    too_deep,
+    without_bom,
 )
-from assay.files.encoding import IS_UTF16, UTF16_MARKS, not_json, not_utf8
-from assay.files.excerpt import cut_end
 from assay.files.schema import JSON_WORDING, KeyPath, Wording, convert, json_path, kind_of
 
 T = TypeVar("T")
 
 TORN = "the last line is cut off and left out; the file was probably being written"
 
-_BOM = b"\xef\xbb\xbf"
 _COMMENT_LINE = re.compile(rb"^[ \t]*//[^\n]*", re.MULTILINE)
 _SPACE = re.compile(rb"\s*")
 _JSON_SPACE = re.compile(rb"[ \t\r\n]*")
@@ -59,13 +64,11 @@ _NOTHING: Any = object()  # marks a broken value whose problem is already report
 _WINDOW = 1 << 16
 # If the window cuts a number, literal or escape, the decoder reports an error this close to the window's end.
 _LONGEST_LITERAL = 400
-_TOO_DEEP = f"not usable: nested more than {MAX_DEPTH} levels deep"
+_TOO_DEEP = too_deep(BY_PEOPLE.levels)
 # A list is read in pieces of this many bytes.
 _PIECE = 1 << 20
-# What msgspec says of a text that ends too early, and of one that goes on after a value.
-_TRUNCATED = "Input data was truncated"
+# What msgspec says of a text that goes on after a value.
 _TRAILING = "trailing characters"
-_DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class FileObject(NamedTuple):
@@ -120,13 +123,12 @@ def read_objects(
         if path.suffix == ".json" and _is_list(path):
             yield from _list(path, thing, problems)
             return
-        data = read_file(path, MAX_DOCUMENT_BYTES)
+        data = without_bom(read_file(path, BY_PEOPLE.document))
     except OSError as error:
         raise InputError(unreadable(path, error, hint)) from None
-    if data.startswith(UTF16_MARKS):
-        problems.append(Problem(f"{path}:1", IS_UTF16))
+    except BrokenJson as error:
+        problems.append(error.problem(path))
         return
-    data = data.removeprefix(_BOM)
     if path.suffix == ".json" and not _holds_several_objects(data):
         yield from _document(path, data, thing, problems)
     else:
@@ -147,9 +149,9 @@ def first_object(path: Path) -> FileObject | None:
     """Return the first object of a file, to recognise its format; None if it has none."""
     # The file may be large, and the first bytes nearly always have a whole object. Otherwise read more.
     refuse_special_file(path)
-    for size in (1 << 16, 1 << 22, MAX_LINE_BYTES):
+    for size in (1 << 16, 1 << 22, BY_PEOPLE.line):
         with path.open("rb") as file:
-            data = file.read(size).removeprefix(_BOM)
+            data = file.read(size).removeprefix(BOM)
         item = next(_Scan(path, data, [], "error").objects(), None)
         if item is not None:
             return item
@@ -201,7 +203,7 @@ def _holds_several_objects(data: bytes) -> bool:
         return False
     try:
         msgspec.json.decode(data, type=msgspec.Raw)
-    except _DECODE_ERRORS as error:
+    except DECODE_ERRORS as error:
         return _TRAILING in str(error)
     return False
 
@@ -210,7 +212,7 @@ def _is_list(path: Path) -> bool:
     """Return whether the first character of a JSON file begins a list."""
     refuse_special_file(path)
     with path.open("rb") as file:
-        start = file.read(_WINDOW).removeprefix(_BOM)
+        start = file.read(_WINDOW).removeprefix(BOM)
         while start and not start.lstrip():
             start = file.read(_WINDOW)
     return start.lstrip().startswith(b"[")
@@ -223,8 +225,8 @@ def _list(path: Path, thing: str, problems: list[Problem]) -> Iterator[FileObjec
         try:
             for place, raw in enumerate(JsonArray(file).elements()):
                 yield from _decoded(path, raw, f"$[{place}]", problems)
-        except BrokenArray as error:
-            problems.append(Problem(f"{path}:{error.line}" if error.line else str(path), error.reason))
+        except BrokenJson as error:
+            problems.append(error.problem(path))
             return
         except RecursionError:
             problems.append(Problem(f"{path} $[{place + 1}]", _TOO_DEEP))
@@ -233,35 +235,25 @@ def _list(path: Path, thing: str, problems: list[Problem]) -> Iterator[FileObjec
         problems.append(Problem(str(path), f"there is no {thing} in it"))
 
 
-class BrokenArray(Exception):
-    """The file is not a JSON array from here on. Has the reason, and the line if it is known, else 0."""
-
-    def __init__(self, reason: str, line: int = 0) -> None:
-        super().__init__(reason)
-        self.reason = reason
-        self.line = line
-
-
 class JsonArray:
     """A JSON array in an open file. Only one element and a piece of the file are in memory.
 
     The file is not mapped: if another program truncates a mapped file, reading it ends the process.
     """
 
-    def __init__(self, file: IO[bytes], *, longest: int = MAX_LINE_BYTES, piece: int = _PIECE) -> None:
+    def __init__(self, file: IO[bytes], *, longest: int = BY_PEOPLE.line, piece: int = _PIECE) -> None:
         self._file = file
         self._longest = longest
         self._piece = piece
         self._data = b""
-        self._offset = 0  # of the first byte of `_data` in the file
         self._line = 1  # of the first byte of `_data`
+        self._column = 1  # of the first byte of `_data`
         self._at = 0  # in `_data`
 
     def elements(self) -> Iterator[bytes]:
-        """Yield the bytes of each element in order. Raises BrokenArray where the file is not an array. Call it once."""
+        """Yield the bytes of each element in order. Raises BrokenJson where the file is not an array. Call it once."""
         self._read_on()
-        if self._data.startswith(_BOM):
-            self._at = len(_BOM)
+        self._data = self._data.removeprefix(BOM)
         if self._next() != b"[":
             raise self._broken("expected '['")
         self._at += 1
@@ -274,7 +266,7 @@ class JsonArray:
                 if self._next() == b"]":
                     raise self._broken("trailing comma in array")
             elif mark != b"]":
-                raise self._broken("expected ',' or ']'" if mark else _TRUNCATED)
+                raise self._broken("expected ',' or ']'") if mark else BrokenJson(ENDS_EARLY)
         self._at += 1
         if self._next():
             raise self._broken(_TRAILING)
@@ -285,8 +277,7 @@ class JsonArray:
         piece = self._file.read(max(self._piece, len(self._data) - self._at))
         if not piece:
             return False
-        self._line += self._data.count(b"\n", 0, self._at)
-        self._offset += self._at
+        self._line, self._column = self._place()
         self._data = self._data[self._at :] + piece
         self._at = 0
         return True
@@ -324,33 +315,32 @@ class JsonArray:
                 break
         if reason and not is_complete:
             self._at += end
+            if position is None:
+                raise BrokenJson(ENDS_EARLY)
             raise self._broken(reason.partition(" (byte")[0].removeprefix("JSON is malformed: "))
         raw = self._data[self._at : self._at + end]
         self._at += end
         return raw.rstrip()
 
-    def _broken(self, reason: str) -> BrokenArray:
+    def _place(self) -> tuple[int, int]:
+        """Return the line and the column of the current position."""
+        before = self._data[: self._at]
+        line_break = before.rfind(b"\n")
+        characters = len(before[line_break + 1 :].decode(errors="replace"))
+        return self._line + before.count(b"\n"), characters + (self._column if line_break < 0 else 1)
+
+    def _broken(self, reason: str) -> BrokenJson:
         """Return the error at the current position."""
-        if reason == _TRUNCATED:
-            return BrokenArray(f"not JSON: {reason}")
-        line = self._line + self._data.count(b"\n", 0, self._at)
-        return BrokenArray(f"not JSON: {reason} (byte {self._offset + self._at})", line)
+        line, column = self._place()
+        return BrokenJson(f"is not JSON: {reason} in line {line}, column {column}", line)
 
 
 def _document(path: Path, data: bytes, thing: str, problems: list[Problem]) -> Iterator[FileObject]:
     """Yield the one object of a JSON document."""
     try:
         raw = bytes(msgspec.json.decode(data, type=msgspec.Raw))
-    except RecursionError:
-        problems.append(Problem(str(path), _TOO_DEEP))
-        return
-    except msgspec.DecodeError as error:  # the texts are not decoded yet
-        position = _BYTE.search(str(error))
-        where = str(path)
-        if position is not None:
-            line = data.count(b"\n", 0, int(position[1])) + 1
-            where = f"{path}:{line}"
-        problems.append(Problem(where, not_json(error)))
+    except DECODE_ERRORS as error:  # the texts are not decoded yet
+        problems.append(explain(data, error).problem(path))
         return
     if not raw.startswith(b"{"):
         problems.append(Problem(f"{path} $", f"must be a list of {thing}s, or one as an object"))
@@ -361,17 +351,11 @@ def _document(path: Path, data: bytes, thing: str, problems: list[Problem]) -> I
 def _decoded(path: Path, raw: bytes, root: str, problems: list[Problem]) -> Iterator[FileObject]:
     """Yield the object at `root`, or add the reason why it is none. Its syntax is checked already."""
     try:
-        value = _decode(raw)
-    except RecursionError:
-        problems.append(Problem(f"{path} {root}", _TOO_DEEP))
+        value = decode(raw)
+    except BrokenJson as error:
+        problems.append(Problem(f"{path} {root}", error.reason))
         return
-    except _DECODE_ERRORS as error:
-        why = not_utf8(error) if isinstance(error, UnicodeDecodeError) else not_json(error)
-        problems.append(Problem(f"{path} {root}", why))
-        return
-    if isinstance(value, dict) and is_too_deep(raw, value):
-        problems.append(Problem(f"{path} {root}", _TOO_DEEP))
-    elif isinstance(value, dict):
+    if isinstance(value, dict):
         yield FileObject(path, 0, raw, value, root)
     else:
         problems.append(Problem(f"{path} {root}", f"must be an object, not {kind_of(value)}"))
@@ -415,12 +399,12 @@ class _Scan:
             # Fast path: an object nearly always fills the rest of its line.
             try:
                 value = _decode(raw)
-            except _DECODE_ERRORS:
+            except DECODE_ERRORS:
                 raw, value = self._value(start, line_end)
             else:
                 self._move(line_end)
             if isinstance(value, dict):
-                if is_too_deep(raw, value):
+                if is_deeper(value, BY_PEOPLE.levels, raw):
                     self._add(line, _TOO_DEEP)
                 else:
                     yield FileObject(self._path, line, raw, value)
@@ -470,8 +454,8 @@ class _Scan:
         self._move(end)
         try:
             return raw, _decode(raw)
-        except _DECODE_ERRORS as error:
-            self._add(line, _why_unusable(raw, line, error))
+        except DECODE_ERRORS as error:
+            self._add(line, explain(raw, error, line=line).reason)
         return b"", _NOTHING
 
     def _end_of_value(self, start: int) -> int:
@@ -500,12 +484,7 @@ class _Scan:
         text = data[start:line_end].strip()
         line_start = data.rfind(b"\n", 0, start) + 1
         behind = bool(data[line_start:start].strip())
-        if behind and text.startswith(b"//"):
-            self._add(self._line, "a comment stands behind a record; give it a line of its own")
-        elif behind and text.startswith(b","):
-            self._add(self._line, "a comma stands behind a record; take it away")
-        else:
-            self._add(self._line, f"expected an object, found {cut_end(text.decode(errors='replace'), 40)!r}")
+        self._add(self._line, f"expected an object, found {cut_end(text.decode(errors='replace'), 40)!r}")
         following = data.find(b"{", start, line_end)
         if behind and following >= 0 and not text.startswith(b"//"):
             self._move(following)
@@ -515,26 +494,13 @@ class _Scan:
     def _broken(self, start: int, reason: str, position: int) -> None:
         """Report a value that is not valid JSON, and move to the next line that may begin an object."""
         data = self._data
-        line = self._line_of(position)
-        character = data[position : position + 1]
         torn = position >= self._content_size
         if reason.startswith("Unterminated string"):
             torn = data.find(b"\n", position, self._content_size) < 0
-        closes_text = reason.startswith(("Unterminated string", "Invalid control character"))
-        if torn and self._torn == "warning" and line == self._line:
+        if torn and self._torn == "warning" and self._line_of(position) == self._line:
             self._add(self._line, TORN, "warning")
-        elif closes_text:
-            self._add(self._line, f"not JSON: a text is not closed on line {line}")
-        elif torn:
-            self._add(self._line, "not JSON: the file ends before this record does")
-        elif character == b"{" and _indent(data, position) <= _indent(data, start):
-            self._add(self._line, f"not JSON: it is not closed before line {line}")
-        elif character in (b"}", b"]") and reason.startswith("Expecting ',' delimiter"):
-            self._add(self._line, f"not JSON: {character.decode()!r} on line {line} closes nothing")
         else:
-            line_start = data.rfind(b"\n", 0, position) + 1
-            column = len(data[line_start:position].decode(errors="replace")) + 1
-            self._add(self._line, f"not JSON: {reason.lower()} on line {line}, column {column}")
+            self._add(self._line, not_json(reason, data, position).reason)
         self._go_on(start)
 
     def _go_on(self, start: int) -> None:
@@ -550,19 +516,6 @@ class _Scan:
 
 
 REPEATED_KEY = "duplicate key in one object; the last value is used"
-
-
-def _why_unusable(raw: bytes, line: int, error: Exception) -> str:
-    """Return the reason why a complete value is not valid JSON."""
-    try:
-        raw.decode()
-    except UnicodeDecodeError as wrong:
-        return not_utf8(wrong, line + raw.count(b"\n", 0, wrong.start))
-    if isinstance(error, RecursionError):
-        return _TOO_DEEP
-    if b"\\ud" in raw.lower():
-        return "not JSON: half of a pair of \\ud escapes stands alone"
-    return not_json(error, raw)
 
 
 def _indent(data: bytes, position: int) -> int:

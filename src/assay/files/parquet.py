@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from assay.core.errors import InputError, Problem
-from assay.files.bounds import MAX_DOCUMENT_BYTES
+from assay.files.read import BY_PEOPLE
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -67,7 +67,7 @@ def read_parquet(path: Path) -> Iterator[dict[str, Any]]:
         raise InputError(Problem(str(path), f"cannot be read as Parquet: {reason}")) from None
 
 
-def refuse_large_groups(database: DuckDBPyConnection, path: Path, most: int = MAX_DOCUMENT_BYTES) -> None:
+def refuse_large_groups(database: DuckDBPyConnection, path: Path, most: int = BY_PEOPLE.document) -> None:
     """Raise InputError if a group of rows, which is unpacked at once, would take more than `most` bytes.
 
     The file itself says its sizes. Values that it repeats by number (a dictionary) count once, so this is no bound of

@@ -5,7 +5,7 @@ then all rows of the second. A first pass over the file notes where each line be
 reads the lines of one row after the other.
 
     lines = ResultLines(path)
-    for line in json_lines(path):
+    for line in json_lines(path, BY_PROGRAMS):
         lines.add(row_id, subject, line)
     for row, results in lines.rows():
         for subject, line in results: ...
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from assay.core.errors import InputError, unreadable
-from assay.files.foreign_json import MAX_LINE_BYTES, ForeignLine
+from assay.files.read import BY_PROGRAMS, Line, line_at
 
 _ABSENT = -1
 
@@ -44,7 +44,7 @@ class ResultLines:
         """The number of different rows."""
         return len(self._rows)
 
-    def add(self, row: str, subject: str, line: ForeignLine) -> int:
+    def add(self, row: str, subject: str, line: Line) -> int:
         """Note the place of a result. Returns 0, or the number of an earlier line with the same row and subject."""
         place = self._rows.setdefault(row, len(self._rows))
         offsets = self._offsets.setdefault(subject, array("q"))
@@ -59,7 +59,7 @@ class ResultLines:
         self.count += 1
         return 0
 
-    def rows(self) -> Iterator[tuple[str, list[tuple[str, ForeignLine]]]]:
+    def rows(self) -> Iterator[tuple[str, list[tuple[str, Line]]]]:
         """Yield every row with its lines by subject, in the order in which the file first has them."""
         try:
             with self.path.open("rb", buffering=1 << 18) as file:
@@ -68,9 +68,8 @@ class ResultLines:
                     for subject, offsets in self._offsets.items():
                         offset = offsets[place] if place < len(offsets) else _ABSENT
                         if offset != _ABSENT:
-                            file.seek(offset)
-                            raw = file.readline(MAX_LINE_BYTES).strip()
-                            lines.append((subject, ForeignLine(self._numbers[subject][place], offset, raw)))
+                            raw = line_at(file, offset, BY_PROGRAMS)
+                            lines.append((subject, Line(self._numbers[subject][place], offset, raw)))
                     yield row, lines
         except OSError as error:
             raise InputError(unreadable(self.path, error)) from None

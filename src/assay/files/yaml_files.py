@@ -1,11 +1,15 @@
-"""Reads YAML strictly, and keeps the line of every key for messages.
+"""Reads YAML: strictly, with the line of every key, what people write for assay; leniently what other programs wrote.
 
-A tab, a duplicate key or a document that is not a mapping is an error with its line. Of duplicate keys in task files
-the last one counts, as in lm-evaluation-harness, and `YamlFile.repeated` names the others.
+    file = load_yaml(path)      # a YamlFile: the mapping, and the line of each key for messages
+    value = read_yaml(path)     # the value of a file of another program, with dates as text
+
+In what people write, a tab, a duplicate key or a document that is not a mapping is an error with its line. Of duplicate
+keys in task files the last one counts, as in lm-evaluation-harness, and `YamlFile.repeated` names the others.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,28 +19,39 @@ from typing import Any, NamedTuple
 import yaml
 from msgspec import Struct
 
-from assay.core.errors import InputError, Problem, similar_file
-from assay.files.bounds import read_file
-from assay.files.encoding import not_utf8
+from assay.core.errors import InputError, Problem, similar_file, unreadable
+from assay.files.read import not_utf8, read_file, too_deep
 from assay.files.schema import YAML_WORDING, KeyPath, Wording
 
 # The C loader is much faster. PyYAML may be installed without it.
 _Base: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 YAML_SUFFIXES = (".yaml", ".yml")
-MAX_YAML_BYTES = 1 << 25
-"""YAML is read about a hundred times more slowly than JSON: a file of this size takes half a minute."""
-# Limits against files whose aliases expand without end: ten aliases of ten aliases of ten expand to thousands.
-_MAX_DEPTH = 40
-_MAX_VALUES = 300_000
-_TOO_MANY = f"has more than {_MAX_VALUES:,} values, counting those that aliases (*name) repeat"
+
+
+class YamlBounds(NamedTuple):
+    """What a YAML file may have. Everything beyond is refused with a sentence."""
+
+    document: int
+    """Bytes. YAML is read about a hundred times more slowly than JSON: 32 MB take half a minute."""
+    levels: int
+    """Levels of lists and mappings. The parser calls itself for each of them."""
+    values: int
+    """Values after aliases are unfolded. Ten aliases of ten aliases of ten aliases unfold to thousands."""
+
+
+BY_PEOPLE = YamlBounds(document=1 << 25, levels=40, values=300_000)
+"""Files that people write for assay."""
+BY_PROGRAMS = YamlBounds(document=1 << 26, levels=100, values=5_000_000)
+"""Files that other programs wrote, which may come from anywhere."""
+
 # A text with fewer characters cannot have too many values, unless aliases repeat them.
 _LARGE = 1 << 19
 # Lines are kept for this many keys. Messages about further ones have the line of a parent.
 _MAX_KEYS = 100_000
 # What may begin a level of nesting: `[` and `{`, and the indentation or the dashes before a value.
 _BRACKET = re.compile(r"[\[{]")
-_INDENT = re.compile(rf"^[ \-?:]{{{_MAX_DEPTH}}}", re.MULTILINE)
+_INDENT = re.compile(rf"^[ \-?:]{{{BY_PEOPLE.levels}}}", re.MULTILINE)
 
 
 class FunctionRef(NamedTuple):
@@ -91,7 +106,7 @@ def load_yaml(path: Path, *, last_key_wins: bool = False) -> YamlFile:
     With `last_key_wins` a key that is written twice is no error: the last value counts.
     """
     try:
-        text = read_file(path, MAX_YAML_BYTES).decode("utf-8-sig")
+        text = read_file(path, BY_PEOPLE.document).decode("utf-8-sig")
     except FileNotFoundError:
         raise InputError(Problem(str(path), f"there is no such file{similar_file(path)}")) from None
     except UnicodeDecodeError as error:
@@ -103,7 +118,8 @@ def load_yaml(path: Path, *, last_key_wins: bool = False) -> YamlFile:
 
 def parse_yaml(text: str, path: Path, *, last_key_wins: bool = False) -> YamlFile:
     """Do what `load_yaml` does, for a text. `path` names it in messages."""
-    _refuse_size(text, path)
+    if not _is_small(text) and (excess := _find_excess(text, BY_PEOPLE)):
+        raise InputError(Problem(f"{path}:{excess.line}", excess.reason))
     try:
         loader = _Loader(text)
     except yaml.YAMLError as error:  # a character that YAML does not allow, such as NUL
@@ -139,38 +155,123 @@ def _explain(error: yaml.MarkedYAMLError, text: str, line: int) -> str:
     return f"not YAML: {error.problem or error.context}"
 
 
-def _refuse_size(text: str, path: Path) -> None:
-    """Raise InputError for a text with too many levels or values, before anything is built from it.
+def read_yaml(path: Path) -> Any:
+    """Return the value of a YAML file of another program, with dates as text.
 
-    The parser calls itself for each level and would crash, and building millions of values takes minutes.
+    Raises InputError if it is no YAML, or has too much for BY_PROGRAMS.
     """
-    # Nearly every file is small and shallow by these cheap tests, and its events need not be read.
-    if len(text) < _LARGE and len(_BRACKET.findall(text)) <= _MAX_DEPTH and not _INDENT.search(text):
-        return
-    depth = values = 0
+    try:
+        return decode_yaml(read_file(path, BY_PROGRAMS.document), str(path))
+    except OSError as error:
+        raise InputError(unreadable(path, error)) from None
+
+
+def decode_yaml(text: str | bytes, where: str) -> Any:
+    """Do what `read_yaml` does, for a text. `where` names it in messages."""
+    if excess := _find_excess(text, BY_PROGRAMS):
+        raise InputError(Problem(where, excess.reason))
+    try:
+        value = yaml.load(text, Loader=_Base)  # noqa: S506 - a safe loader
+    except yaml.YAMLError as error:
+        raise InputError(Problem(where, f"is not YAML: {error}")) from None
+    except (ValueError, RecursionError, OverflowError) as error:
+        raise InputError(Problem(where, f"is not YAML: {type(error).__name__}: {error}")) from None
+    # JSON has no dates, and its objects have text keys only.
+    return json.loads(json.dumps(_with_plain_keys(value), default=str))
+
+
+def _with_plain_keys(value: Any) -> Any:
+    """Return the value with keys that JSON can write. In YAML a date may be a key too."""
+    if isinstance(value, dict):
+        return {
+            key if key is None or isinstance(key, (str, int, float)) else str(key): _with_plain_keys(item)
+            for key, item in value.items()
+        }
+    return [_with_plain_keys(item) for item in value] if isinstance(value, list) else value
+
+
+def _is_small(text: str) -> bool:
+    """Return whether a text is so small and shallow that it cannot have too much, as nearly every file is."""
+    return (
+        len(text) < _LARGE
+        and "*" not in text
+        and len(_BRACKET.findall(text)) <= BY_PEOPLE.levels
+        and not _INDENT.search(text)
+    )
+
+
+class _Excess(NamedTuple):
+    """What a text has too much of."""
+
+    line: int
+    reason: str
+
+
+class _Collection(Struct):
+    """A list or mapping of which the events are read."""
+
+    is_mapping: bool
+    values_before: int
+    """Values of the document before this one."""
+    values: int = 0
+    """Values in it, and it itself; 0 until its last event."""
+    levels: int = 1
+    """Levels of lists and mappings in it, and it itself."""
+    next_is_key: bool = True
+
+
+def _find_excess(text: str | bytes, bounds: YamlBounds) -> _Excess | None:
+    """Return what a text has too much of, before anything is built from it; None for a text within bounds.
+
+    Events come one by one, and without recursion. An alias counts with everything that it repeats. For a text that is
+    not YAML the answer is None: the reader that follows says why.
+    """
+    path: list[_Collection] = []
+    anchors: dict[str | None, _Collection] = {}
+    values = 0
     try:
         for event in yaml.parse(text, Loader=_Base):
-            values += 1
-            depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
-            if depth > _MAX_DEPTH + 1:
-                message = f"nested more than {_MAX_DEPTH} levels deep"
-                raise InputError(Problem(f"{path}:{_line(event)}", message))
-            # A collection has two events.
-            if values > 2 * _MAX_VALUES:
-                raise InputError(Problem(f"{path}:{_line(event)}", _TOO_MANY))
-    except yaml.YAMLError:
-        return  # reported by the caller, with its line
-
-
-def _line(event: yaml.Event) -> int:
-    return event.start_mark.line + 1 if event.start_mark else 1
+            if isinstance(event, yaml.DocumentStartEvent):
+                anchors = {}
+            if isinstance(event, yaml.CollectionEndEvent):
+                ended = path.pop()
+                ended.values = values - ended.values_before
+                if path:
+                    path[-1].levels = max(path[-1].levels, 1 + ended.levels)
+            if not isinstance(event, yaml.NodeEvent):
+                continue
+            line = event.start_mark.line + 1 if event.start_mark else 1
+            is_key = False
+            if path and path[-1].is_mapping:
+                is_key = path[-1].next_is_key
+                path[-1].next_is_key = not is_key
+            levels = len(path)
+            repeated = anchors.get(event.anchor) if isinstance(event, yaml.AliasEvent) else None
+            if isinstance(event, yaml.CollectionStartEvent):
+                path.append(_Collection(isinstance(event, yaml.MappingStartEvent), values))
+                anchors[event.anchor] = path[-1]
+                levels, values = levels + 1, values + 1
+            elif repeated is None:
+                values += not is_key
+            elif repeated.values:
+                levels, values = levels + repeated.levels, values + repeated.values
+                path[-1].levels = max(path[-1].levels, 1 + repeated.levels)
+            else:
+                return _Excess(line, f"*{event.anchor} is an alias of itself")
+            if levels > bounds.levels:
+                return _Excess(line, too_deep(bounds.levels))
+            if values > bounds.values:
+                much = f"has more than {bounds.values:,} values, counting those that aliases (*name) repeat"
+                return _Excess(line, much)
+    except (yaml.YAMLError, ValueError):
+        return None
+    return None
 
 
 class _KeyWalk:
     """Adds the line of every key below a node to `lines`, and duplicate keys to `problems`.
 
     With `last_key_wins` duplicate keys go to `repeated` instead, and `lines` has those of the last value.
-    Raises InputError for more than _MAX_VALUES values. An alias counts with everything below it.
     """
 
     def __init__(self, path: Path, lines: dict[KeyPath, int], problems: list[Problem], *, last_key_wins: bool) -> None:
@@ -179,17 +280,10 @@ class _KeyWalk:
         self._problems = problems
         self._last_key_wins = last_key_wins
         self.repeated: list[Problem] = []
-        self._values = 0
         self.text_lines: dict[KeyPath, int] = {}
 
     def visit(self, node: yaml.Node, keys: KeyPath) -> None:
         line = node.start_mark.line + 1
-        self._values += 1
-        if self._values > _MAX_VALUES:
-            raise InputError(Problem(f"{self._path}:{line}", _TOO_MANY))
-        if len(keys) > _MAX_DEPTH:
-            self._problems.append(Problem(f"{self._path}:{line}", "nested too deeply, or an alias of itself"))
-            return
         if len(self._lines) <= _MAX_KEYS:
             self._lines.setdefault(keys, line)
             if isinstance(node, yaml.ScalarNode):

@@ -28,8 +28,8 @@ from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan,
 from assay.core.report import Entry, Report
 from assay.core.types import ASK, Call, Failure, Record, Request, Response, Score, Usage
 from assay.files.excerpt import cut_end
-from assay.files.foreign_json import MAX_LINE_BYTES, convert_json, decode_json, json_lines, read_json
-from assay.files.foreign_yaml import read_yaml
+from assay.files.read import BY_PROGRAMS, convert_json, decode_json, json_lines, line_at, read_json
+from assay.files.yaml_files import read_yaml
 from assay.formats.imported_rows import CaseValues, ImportedRows, RowCase
 from assay.suites.evaluate.scorers import RIGHT_WRONG
 
@@ -189,16 +189,16 @@ class _LineResults:
         self._path = path
 
     def scan(self) -> Iterator[tuple[int, PromptfooResult]]:
-        for line in json_lines(self._path):
+        for line in json_lines(self._path, BY_PROGRAMS):
             where = f"{self._path}:{line.number}"
             yield line.offset, convert_json(decode_json(line.raw, where), PromptfooResult, where)
 
     def read(self, places: Sequence[int]) -> Iterator[PromptfooResult]:
         with self._path.open("rb") as file:
             for place in places:
-                file.seek(place)
                 where = f"{self._path} byte {place}"
-                yield convert_json(decode_json(file.readline(MAX_LINE_BYTES), where), PromptfooResult, where)
+                raw = line_at(file, place, BY_PROGRAMS)
+                yield convert_json(decode_json(raw, where), PromptfooResult, where)
 
 
 class PromptfooRun(ImportedRows):

@@ -21,8 +21,8 @@ from assay.core.exported import CasePart, ExportedRun, Exporter, case_parts, int
 from assay.core.no_answer import is_measured
 from assay.core.suite_pages import StoredCase
 from assay.core.types import Score
-from assay.files.csv_cell import csv_cell
 from assay.files.redact import Redactor, secrets_from_environment
+from assay.files.write import csv_cell
 
 _encode = msgspec.json.Encoder().encode
 _MAX_ROW_BYTES = 1 << 30

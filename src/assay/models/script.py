@@ -24,9 +24,9 @@ from assay.core.file_check import did_you_mean
 from assay.core.hashing import file_sha256
 from assay.core.roles import CHAT, LIKELIHOOD, TEXT, About, Connection
 from assay.core.types import Failure, Request, Response, Usage
-from assay.files import jsonl
 from assay.files.excerpt import cut_start
 from assay.files.json_schema import JsonSchema, complete, described
+from assay.files.read import object_lines
 
 ABOUT = About(
     summary="recorded replies from a file",
@@ -95,7 +95,7 @@ def looks_like_replies(path: Path) -> bool:
     if path.suffix != ".jsonl" or not path.is_file():
         return False
     try:
-        row = next(iter(jsonl.rows(path)), None)
+        row = next(iter(object_lines(path)), None)
     except InputError:
         return False
     keys = row.value.keys() if row else frozenset[str]()
@@ -111,7 +111,7 @@ def check_replies(path: Path) -> RepliesCheck:
         replies = _read_file(path)
     except InputError as error:
         return RepliesCheck(0, error.problems)
-    for row in jsonl.rows(path):
+    for row in object_lines(path):
         if "hash" not in row.value and "type" not in row.value:
             for key in row.value.keys() - _KEYS:
                 message = f"{key}: there is no such key{did_you_mean(key, sorted(_KEYS))}"
@@ -133,7 +133,7 @@ def _read_file(path: Path) -> dict[bytes, list[Response | Failure]]:
     problems: list[Problem] = []
     # In calls.jsonl only the first of several equal calls has the request. The others have its hash only.
     key_by_hash: dict[str, bytes] = {}
-    for row in jsonl.rows(path, problems):
+    for row in object_lines(path, problems):
         if row.value.get("type") not in (None, "call"):
             continue
         try:

@@ -31,8 +31,7 @@ from assay.core.file_check import (
 from assay.core.suite import files_of
 from assay.core.suite_files import Match
 from assay.engine.prices import is_price_table, price_problems
-from assay.files.bounds import refuse_special_file
-from assay.files.foreign_json import read_json
+from assay.files.read import read_json, refuse_special_file
 from assay.files.yaml_files import YAML_SUFFIXES, load_yaml
 from assay.journal.folder import HOME, is_run_folder
 from assay.models.script import check_replies, looks_like_replies

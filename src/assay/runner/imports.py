@@ -26,7 +26,7 @@ from assay.core.imported import ImportedCase, ImportedFile, ImportedRun, ImportO
 from assay.core.report import CaseCounts
 from assay.core.suite import files_of
 from assay.core.types import ASK, Call, End, Score
-from assay.files.bounds import refuse_special_file
+from assay.files.read import refuse_special_file
 from assay.files.redact import Redactor, secrets_from_environment
 from assay.files.write import close_to_others
 from assay.journal import folder as folders

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from assay.core.diff import differences
 from assay.core.events import Notify
 from assay.core.spec import RunSpec
-from assay.files.write import path_from_here
+from assay.files.paths import path_from_here
 from assay.journal.run_files import read_info, usable_summary
 from assay.runner.loops import run_blocking
 from assay.runner.opening import open_run

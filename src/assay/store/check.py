@@ -17,8 +17,8 @@ import msgspec
 from assay.core.errors import DamagedRun, Problem
 from assay.core.hashing import file_sha256
 from assay.core.types import ASK, Commit, End, Score
+from assay.files.paths import path_from_here
 from assay.files.plain_files import PUBLISHED, is_plain
-from assay.files.write import path_from_here
 from assay.journal import sidecar
 from assay.journal.folder import is_overwritten, unplain_problems
 from assay.journal.index import CODES

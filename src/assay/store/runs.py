@@ -12,8 +12,8 @@ import msgspec
 
 from assay.core.errors import DamagedRun, InputError, UsageError
 from assay.core.hashing import file_sha256
+from assay.files.paths import walk_folders
 from assay.files.plain_files import open_plain, read_plain
-from assay.files.walk import walk_folders
 from assay.journal.folder import HOME, LockOwner, info_from_name, is_run_folder
 from assay.journal.integrity import file_problems, intact_index, refuse_lost_lines
 from assay.journal.run_files import RunInfo, Summary, SummaryHead, read_info, read_summary, usable_summary

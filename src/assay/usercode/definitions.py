@@ -7,7 +7,7 @@ from pathlib import Path
 
 from assay.core.errors import InputError, similar_file, unreadable
 from assay.core.file_check import nearest
-from assay.files.bounds import read_file
+from assay.files.read import read_file
 
 # A Python file that is larger was not written by a person.
 MAX_CODE_BYTES = 1 << 24

@@ -17,7 +17,7 @@ from contextvars import ContextVar
 from pathlib import Path
 
 from assay.core.errors import UsageError, similar_file
-from assay.files.write import can_exist, path_from_here
+from assay.files.paths import can_exist, path_from_here
 
 _named: ContextVar[frozenset[str] | None] = ContextVar("named_code", default=None)
 """The files, folders and modules that the user has named. None: what holds in the process holds here."""

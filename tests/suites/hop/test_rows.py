@@ -315,7 +315,7 @@ def test_a_whole_surrogate_pair_is_a_character(tmp_path: Path) -> None:
 def test_a_complete_last_line_that_ends_early_is_refused(tmp_path: Path) -> None:
     """A program that is still writing has not written the line break yet."""
     (actual,) = errors(file(tmp_path, row(1), '{"id": 2, "tag"'))
-    assert actual == "2: not JSON: Input data was truncated"
+    assert actual == "2: is not JSON: Input data was truncated"
 
 
 def test_every_row_that_does_not_run_is_counted_and_named(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from assay.core.errors import InputError, Problem
 from assay.core.exported import ExportedRun, Exporter
 from assay.core.hashing import file_sha256
 from assay.core.suite_pages import StoredCase
-from assay.files.foreign_json import decode_json, json_lines
+from assay.files.read import BY_PROGRAMS, decode_json, json_lines
 from assay.formats.hop.results import ROW, row_number
 from assay.suites.hop.batch_lines import RESULT_KEYS, is_meta, result_file_name
 from assay.suites.hop.contract import MARKDOWN, YAML_NAMES, Contract, contract_file, read_contract
@@ -107,7 +107,7 @@ class _OwnFile:
         self._path = run.about.folder
         for path in run.about.files:
             self._path = path
-            for line in json_lines(path):
+            for line in json_lines(path, BY_PROGRAMS):
                 value = decode_json(line.raw, f"{path}:{line.number}")
                 if not isinstance(value, dict):
                     continue

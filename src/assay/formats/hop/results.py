@@ -23,7 +23,7 @@ from assay.core.errors import InputError, Problem
 from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan, imported_scorer
 from assay.core.report import Report
 from assay.core.types import Failure, Record
-from assay.files.foreign_json import MAX_DEPTH, ForeignLine, decode_json, json_lines
+from assay.files.read import BY_PROGRAMS, BrokenJson, Line, decode, decode_json, json_lines, too_deep
 from assay.files.result_lines import ResultLines
 from assay.suites.hop.batch_lines import file_status, is_meta, is_observer_line, is_pair
 from assay.suites.hop.contract import Contract, read_contract
@@ -139,7 +139,7 @@ class HopRun(ImportedRun):
         path = self._lines.path
         seen: dict[str, tuple[str, int]] = {}  # by id: the key of the row, and its line
         numbers: Counter[str] = Counter()
-        for line in json_lines(path):
+        for line in json_lines(path, BY_PROGRAMS):
             where = f"{path}:{line.number}"
             value = decode_json(line.raw, where)
             if isinstance(value, dict) and (is_meta(value) or is_observer_line(value)):
@@ -179,7 +179,7 @@ class HopRun(ImportedRun):
             for name in ("hop_result", "result"):
                 text = value.get(name)
                 # The text is decoded later. Here it is only refused if it is nested too deeply to be stored.
-                if isinstance(text, str) and text.count("[") + text.count("{") > MAX_DEPTH:
+                if isinstance(text, str) and text.count("[") + text.count("{") > BY_PROGRAMS.levels:
                     _refuse_deep(text, f"{where} $.{name}")
         audit = read_audit(value, self._contract.audit_key)
         if audit is None:
@@ -215,7 +215,7 @@ class HopRun(ImportedRun):
             for profile, line in lines:
                 yield self._case(id_, profile, line)
 
-    def _case(self, id_: str, profile: str, line: ForeignLine) -> ImportedCase:
+    def _case(self, id_: str, profile: str, line: Line) -> ImportedCase:
         where = f"{self._lines.path}:{line.number}"
         value = decode_json(line.raw, where)
         audit = self._audit(value, where)
@@ -285,7 +285,7 @@ class _Profiles:
         self._meta_lines: list[tuple[int, str]] = []
         last_is_meta = False
         self._is_sectioned = True
-        for line in json_lines(path):
+        for line in json_lines(path, BY_PROGRAMS):
             # Decoding only the lines that can be meta lines makes this pass cheap.
             value = decode_json(line.raw, f"{path}:{line.number}") if b'"_type"' in line.raw else None
             if isinstance(value, dict) and is_meta(value):
@@ -382,7 +382,7 @@ def _first_value(path: Path) -> Any:
 
     A line with a HOP key that cannot be read counts as a result, so that the import names what is wrong with it.
     """
-    for line in json_lines(path):
+    for line in json_lines(path, BY_PROGRAMS):
         try:
             return decode_json(line.raw, str(path))
         except InputError:
@@ -415,10 +415,10 @@ def _is_id(value: Any) -> bool:
 def _refuse_deep(text: str, where: str) -> None:
     """Raise InputError if a text is JSON that is nested too deeply. Other texts are results too."""
     try:
-        decode_json(text.encode("utf-8", "replace"), where)
-    except InputError as error:
-        if "nested" in str(error):
-            raise
+        decode(text.encode("utf-8", "replace"), BY_PROGRAMS)
+    except BrokenJson as error:
+        if error.reason == too_deep(BY_PROGRAMS.levels):
+            raise InputError(Problem(where, error.reason)) from None
 
 
 def _timestamp(value: Any) -> float | None:

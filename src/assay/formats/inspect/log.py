@@ -16,8 +16,8 @@ from typing import Any
 from msgspec import Struct, field
 
 from assay.core.errors import InputError, Problem, unreadable
-from assay.files.foreign_json import convert_json, decode_json, read_object
-from assay.files.foreign_zip import ForeignZip
+from assay.files.read import convert_json, decode_json, read_object
+from assay.files.zip_files import ZipArchive
 
 _SAMPLE_NAME = re.compile(r"samples/(?P<id>.*)_epoch_(?P<epoch>\d+)(\.json|/sample\.json)", re.DOTALL)
 # A piece of a sample in pieces, named after the number of its first item.
@@ -232,7 +232,7 @@ def _head(path: Path) -> bytes:
 
 
 def _open_archive(path: Path) -> InspectLog | None:
-    archive = ForeignZip(path)
+    archive = ZipArchive(path)
     if _HEADER in archive or _START in archive:
         try:
             return ArchiveLog(archive)
@@ -248,7 +248,7 @@ def _open_archive(path: Path) -> InspectLog | None:
 class ArchiveLog(InspectLog):
     """A `.eval` archive. Samples are unpacked one at a time."""
 
-    def __init__(self, archive: ForeignZip) -> None:
+    def __init__(self, archive: ZipArchive) -> None:
         super().__init__(archive.path)
         self._archive = archive
         # An evaluation that was killed has no header.

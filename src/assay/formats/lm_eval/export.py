@@ -23,7 +23,8 @@ from assay.core.imported import UNPLACED
 from assay.core.report import Entry, Metric
 from assay.core.suite_pages import StoredCase
 from assay.core.types import ASK, Record
-from assay.files.write import fitting_name, write_whole
+from assay.files.paths import fitting_name
+from assay.files.write import write_whole
 from assay.formats.lm_eval.results import DOCUMENT, FORMAT
 from assay.suites.task.catalog import sanitise, task_file_part
 from assay.suites.task.filters import NO_FILTER

@@ -27,7 +27,7 @@ from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan,
 from assay.core.report import Entry, Report
 from assay.core.row_keys import RepeatedKeys, UniqueKeys
 from assay.core.types import ASK, Call, Failure, Record, Request, Response, Score, ScoreStatus
-from assay.files.foreign_json import MAX_LINE_BYTES, convert_json, decode_json, json_lines, read_json
+from assay.files.read import BY_PROGRAMS, convert_json, decode_json, json_lines, line_at, read_json
 from assay.scoring import statistics
 from assay.scoring.intervals import statistic_interval, wilson
 from assay.scoring.metrics import BUILT_IN
@@ -225,7 +225,7 @@ class _TaskSamples:
         """Note the place of every row, and find equal documents. Raises InputError at the first bad row."""
         repeats = RepeatedKeys()
         first = ""
-        for line in json_lines(path):
+        for line in json_lines(path, BY_PROGRAMS):
             where = f"{path}:{line.number}"
             row = convert_json(decode_json(line.raw, where), _RowPlace, where)
             rows = self._filters.get(row.filter)
@@ -275,8 +275,7 @@ class _TaskSamples:
             for offsets in zip(*(rows.offsets for rows in self._filters.values()), strict=True):
                 rows: dict[str, dict[str, Any]] = {}
                 for name, file, offset in zip(names, files, offsets, strict=True):
-                    file.seek(offset)
-                    rows[name] = decode_json(file.readline(MAX_LINE_BYTES), f"{self.path} byte {offset}")
+                    rows[name] = decode_json(line_at(file, offset, BY_PROGRAMS), f"{self.path} byte {offset}")
                 yield self._case(rows, subject, scorer)
         finally:
             for file in files:
@@ -565,7 +564,7 @@ def _looks_like_results(path: Path) -> bool:
 
 
 def _looks_like_samples(path: Path) -> bool:
-    for line in json_lines(path):
+    for line in json_lines(path, BY_PROGRAMS):
         try:
             row = decode_json(line.raw, str(path))
         except InputError:

@@ -22,7 +22,7 @@ from assay.core.hashing import fingerprint
 from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan, imported_scorer
 from assay.core.report import Report
 from assay.core.types import Failure, Record
-from assay.files.foreign_json import convert_json, read_json
+from assay.files.read import convert_json, read_json
 from assay.formats.prompt_lab.results import POINTS, TestFields, find_results, points_metric, points_score
 from assay.suites.pipeline.output_checks import TestOutput
 from assay.suites.pipeline.pipeline_file import BASELINE

@@ -19,7 +19,7 @@ from assay.core.errors import InputError, Problem
 from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan, imported_scorer
 from assay.core.report import Metric, Report
 from assay.core.types import Failure, Record, Score, Usage
-from assay.files.foreign_json import ForeignLine, convert_json, decode_json, json_lines
+from assay.files.read import BY_PROGRAMS, Line, convert_json, decode_json, json_lines
 from assay.files.result_lines import ResultLines
 from assay.scoring.metric_builders import mean_metric
 from assay.suites.pipeline.output_checks import TestOutput
@@ -160,7 +160,7 @@ def find_results(path: Path) -> ImportedRun | None:
         path = path / FILE_NAME
     if path.suffix != ".jsonl" or not path.is_file():
         return None
-    for line in json_lines(path):
+    for line in json_lines(path, BY_PROGRAMS):
         try:
             value = decode_json(line.raw, str(path))
         except InputError:
@@ -202,7 +202,7 @@ class PipelineRun(ImportedRun):
     def _index(self) -> None:
         """Note the place of every line. Raises InputError at the first bad line."""
         path = self._lines.path
-        for line in json_lines(path):
+        for line in json_lines(path, BY_PROGRAMS):
             where = f"{path}:{line.number}"
             fields = _read_line(line, where).fields
             row = _row_name(fields.set, str(fields.id))
@@ -352,7 +352,7 @@ class _TestGroups:
         return dict(Counter(self._sets[leader] for leader in self.sizes))
 
 
-def _read_line(line: ForeignLine, where: str) -> _TestLine:
+def _read_line(line: Line, where: str) -> _TestLine:
     value = decode_json(line.raw, where)
     fields = convert_json(value, ResultFields, where)
     test = TestCase(

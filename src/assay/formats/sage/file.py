@@ -21,7 +21,7 @@ from typing import Annotated, Any, NamedTuple
 from msgspec import Meta, Struct, field
 
 from assay.core.errors import InputError, Problem
-from assay.files.foreign_json import convert_json, read_object, without_nan
+from assay.files.read import convert_json, read_object, without_nan
 from assay.files.schema import Scalar
 from assay.suites.memory.conversation import AnswerRecord
 from assay.suites.memory.test.conversation import RESERVED, ConversationQuestion

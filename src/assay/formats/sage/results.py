@@ -22,7 +22,7 @@ from assay.core.imported import UNPLACED, ImportedCase, ImportedRun, ImportPlan,
 from assay.core.report import Report
 from assay.core.row_keys import row_key
 from assay.core.types import Case, Failure, Record, Score
-from assay.files.foreign_json import without_nan
+from assay.files.read import without_nan
 from assay.formats.sage.file import ImportedConversation, ImportedQuestion, SageFile, looks_like_results
 from assay.formats.sage.summary import SummaryFile, read_summary, with_summary
 from assay.suites.memory.conversation import ANSWER, AnswerRecord, ConversationTest

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from assay.core.judges import JudgeInfo
 from assay.core.report import Entry, Interval, Metric, Point, Slice
-from assay.files.foreign_json import convert_json, read_json
+from assay.files.read import convert_json, read_json
 from assay.scoring.purpose_table import PurposeNumbers, purpose_tables
 from assay.suites.memory.test.scorers import METRICS, metric_label, ordered_metrics
 from assay.suites.memory.test.sink import SUMMARY

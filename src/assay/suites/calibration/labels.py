@@ -14,17 +14,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple
 
-import msgspec
 from msgspec import Struct
 
 from assay.core.errors import InputError, Problem, unknown, unreadable
 from assay.core.hashing import fingerprint
 from assay.core.judges import ANSWER, RUBRIC
-from assay.files import jsonl
-from assay.files.bounds import MAX_DOCUMENT_BYTES, read_file
-from assay.files.encoding import IS_UTF16, UTF16_MARKS, not_json, not_utf8
 from assay.files.excerpt import cut_end
 from assay.files.json_objects import first_object
+from assay.files.read import BY_PEOPLE, BrokenJson, decode, object_lines, read_file, without_bom
 from assay.scoring.agreement import Label
 from assay.scoring.questions import AnswerQuestion, JudgeQuestion
 from assay.suites.calibration.labelled_question import (
@@ -80,11 +77,7 @@ _WRONG = frozenset(
 )
 VOTE_WORDS = _RIGHT | _WRONG
 """Words that are votes, in any case."""
-# Some editors write it at the start of a file. It is not valid JSON.
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
-# msgspec's JSON errors have the offset of a byte. Messages need the line.
-_BYTE_IN_MESSAGE = re.compile(r"\(byte (\d+)\)")
 # A file in another format has a problem in every row. The rest is only counted.
 _MAX_PROBLEMS = 200
 
@@ -242,27 +235,21 @@ class _LabelReader:
     def candidates(self) -> Iterator[tuple[str, Any, str]]:
         """Yield (place, value, name of the list) of every value that may be a row. Repeated ones are left out."""
         try:
-            data = read_file(self._path, MAX_DOCUMENT_BYTES).removeprefix(_BYTE_ORDER_MARK)
+            data = without_bom(read_file(self._path, BY_PEOPLE.document))
         except OSError as error:
             raise InputError(unreadable(self._path, error, "--labels names it")) from None
+        except BrokenJson as error:
+            raise InputError(error.problem(self._path)) from None
         if self._path.suffix in (".jsonl", ".ndjson") or _is_json_lines(data):
-            rows = [(f"{self._path}:{row.number}", row.value) for row in jsonl.rows(self._path, self._problems)]
+            rows = [(f"{self._path}:{row.number}", row.value) for row in object_lines(self._path, self._problems)]
             for place, value in _one_row_per_answer(rows):
                 if self._is_new(value):
                     yield place, value, ""
             return
-        if data.startswith(UTF16_MARKS):
-            raise InputError(Problem(str(self._path), IS_UTF16))
         try:
-            document = msgspec.json.decode(data)
-        except UnicodeDecodeError as error:
-            raise InputError(Problem(str(self._path), not_utf8(error))) from None
-        except (msgspec.DecodeError, RecursionError) as error:
-            where = str(self._path)
-            if byte := _BYTE_IN_MESSAGE.search(str(error)):
-                newline_count = data[: int(byte[1])].count(b"\n")
-                where = f"{where}:{newline_count + 1}"
-            raise InputError(Problem(where, not_json(error))) from None
+            document = decode(data)
+        except BrokenJson as error:
+            raise InputError(error.problem(self._path)) from None
         lists = []
         for place, name, values in self._lists_of_rows(document, "$", ""):
             rows = [(f"{place}[{number}]", value) for number, value in enumerate(values) if self._is_new(value)]
@@ -500,8 +487,8 @@ def _is_json_lines(data: bytes) -> bool:
     if not first.startswith(b"{") or not rest.strip().startswith(b"{"):
         return False
     try:
-        msgspec.json.decode(first)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+        decode(first)
+    except BrokenJson:
         return False
     return True
 

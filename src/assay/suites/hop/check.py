@@ -12,8 +12,7 @@ import msgspec
 
 from assay.core.errors import InputError, Problem, unreadable
 from assay.core.file_check import FileCheck, contents
-from assay.files import jsonl
-from assay.files.bounds import read_file
+from assay.files.read import json_lines, object_lines, read_file
 from assay.files.yaml_files import YAML_SUFFIXES, load_yaml
 from assay.suites.hop.batch_lines import is_meta, is_observer_line, is_pair, normalize_input
 from assay.suites.hop.contract import (
@@ -93,7 +92,7 @@ def _check_lines(path: Path) -> FileCheck:
     first = _first_value(path)
     if isinstance(first, dict) and is_observer_line(first):
         problems: list[Problem] = []
-        lines = sum(1 for _ in jsonl.rows(path, problems))
+        lines = sum(1 for _ in object_lines(path, problems))
         return FileCheck(kind="log of an observer (hop)", contents=contents({"line": lines}), problems=problems)
     check = _check_rows(path, contract_beside(path))
     if not _is_output(first):
@@ -121,7 +120,7 @@ def _first_value(path: Path) -> Any:
     if not path.is_file():
         return None
     try:
-        line = next(iter(jsonl.lines(path)), None)
+        line = next(iter(json_lines(path)), None)
         return msgspec.json.decode(line.raw) if line else None
     except (InputError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None

@@ -20,7 +20,7 @@ import msgspec
 from msgspec import Struct, field
 
 from assay.core.errors import InputError, Problem, similar_names, unknown
-from assay.files.bounds import refuse_special_file
+from assay.files.read import refuse_special_file
 from assay.files.schema import KeyPath, convert, refuse
 from assay.files.yaml_files import YamlFile, load_yaml
 from assay.language.conditions import same

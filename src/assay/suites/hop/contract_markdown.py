@@ -25,9 +25,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from assay.core.errors import InputError, Problem, similar_names
-from assay.files.bounds import read_file
-from assay.files.encoding import not_utf8
 from assay.files.excerpt import cut_end
+from assay.files.read import not_utf8, read_file
 from assay.files.schema import refuse
 from assay.files.yaml_files import YamlFile, parse_yaml
 from assay.suites.hop.contract_blocks import (

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 
 from assay.core.errors import UsageError, unknown
 from assay.core.report import Report, Table
-from assay.files import jsonl
+from assay.files.read import json_lines
 from assay.scoring.statistics import percentiles
 from assay.suites.hop.batch_lines import VIEW_SUFFIX, expectations, function_fields, is_meta, is_observer_line
 from assay.suites.hop.contract import Contract
@@ -136,7 +136,7 @@ class _ReportBuilder:
                 # The times of a result file are local times, and the file may come from another time zone.
                 log = ObserverLog(observer, None)
         timed, bad, other = 0, list[int](), list[int]()
-        for line in jsonl.lines(file):
+        for line in json_lines(file):
             try:
                 value = read_json(line.raw)
             except (ValueError, RecursionError):
@@ -241,7 +241,7 @@ def _line_notices(file: Path, lines: list[int], one: str, several: str = "") -> 
 def _profiles_in(file: Path, contract: Contract) -> list[str]:
     """Return the profiles of a file's results, each once. Empty if the file has no results."""
     names: dict[str, None] = {}
-    for line in jsonl.lines(file):
+    for line in json_lines(file):
         try:
             value = read_json(line.raw)
         except (ValueError, RecursionError):
@@ -271,7 +271,7 @@ def _name_time(file: Path) -> str:
 
 
 def _meta_time(file: Path) -> str:
-    first = next(iter(jsonl.lines(file)), None)
+    first = next(iter(json_lines(file)), None)
     try:
         value = read_json(first.raw) if first else None
     except (ValueError, RecursionError):

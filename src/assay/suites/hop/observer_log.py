@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Struct
 
 from assay.core.errors import InputError
-from assay.files.foreign_json import decode_json, json_lines
+from assay.files.read import BY_PROGRAMS, decode_json, json_lines
 from assay.suites.hop.batch_lines import is_observer_line
 
 FILE_NAME = "observer.jsonl"
@@ -50,7 +50,7 @@ class ObserverLog:
         self._since = since or 0.0
         running: dict[str, ObservedCall] = {}
         self._calls: dict[tuple[bytes, bytes], list[ObservedCall]] = defaultdict(list)
-        for line in json_lines(path):
+        for line in json_lines(path, BY_PROGRAMS):
             try:
                 record = decode_json(line.raw, "")
             except InputError:

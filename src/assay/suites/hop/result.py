@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from assay.files.excerpt import cut_end
+from assay.files.read import is_deeper
 
 
 class HopStatus(StrEnum):
@@ -179,19 +180,6 @@ def _checked(status: str, text: str) -> HopResult:
         raise BadResult(f"the result is nested deeper than {MAX_DEPTH}") from None
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _NotJson(f"the result is text that is not JSON ({error}): {_quoted(text)}; return a dict") from None
-    # Each level has two brackets. A short text cannot have so many, and needs no visit of all items.
-    if len(raw) > 2 * MAX_DEPTH and _is_deeper(value, MAX_DEPTH):
+    if is_deeper(value, MAX_DEPTH, raw):
         raise BadResult(f"the result is nested deeper than {MAX_DEPTH}")
     return HopResult(status, text, value)
-
-
-def _is_deeper(value: Any, levels: int) -> bool:
-    """Return whether dicts and lists are nested more than `levels` deep."""
-    if not isinstance(value, (dict, list)):
-        return False
-    if levels == 0:
-        return True
-    for item in value.values() if isinstance(value, dict) else value:
-        if isinstance(item, (dict, list)) and _is_deeper(item, levels - 1):
-            return True
-    return False

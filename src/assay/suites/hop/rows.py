@@ -8,8 +8,6 @@ file.warnings              # problems that do not stop the batch
 from __future__ import annotations
 
 import hashlib
-import json
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple, TypeGuard
@@ -17,11 +15,11 @@ from typing import Any, NamedTuple, TypeGuard
 import msgspec
 from msgspec import Struct
 
-from assay.core.errors import InputError, Problem, similar_names, unreadable
+from assay.core.errors import Problem, similar_names
 from assay.core.row_keys import row_key
 from assay.core.suite import Row
-from assay.files import jsonl
 from assay.files.excerpt import cut_end
+from assay.files.read import ENDS_EARLY, Line, json_lines, parse_object
 from assay.files.schema import refuse
 from assay.suites.hop.batch_lines import is_meta, is_observer_line, is_pair, is_result_key, split_record, unwrap
 from assay.suites.hop.contract import Contract, OutputField, parse_bool
@@ -58,13 +56,7 @@ _NOT_PASSED = "is not passed to the function; if it is an input, list it under `
 _MAX_WARNINGS = 200  # different ones; a large file could have one on every line
 _MAX_LINE_NUMBERS = 10  # in a warning
 _INCOMPLETE = "the last line is incomplete and is skipped; the file was probably being written"
-_HALF_CHARACTER = (
-    "a text has half of a surrogate pair ({}), which is no character; write the whole character, or remove it"
-)
-_HALF = re.compile(r"[\ud800-\udfff]")
-# Messages of files/jsonl.py for a line that is not JSON, for one that ends early, and for a list.
-_NOT_JSON = "not JSON: "
-_CUT = f"{_NOT_JSON}Input data was truncated"
+# The message of files/read.py for a list.
 _LIST = "expected an object, found a list"
 # Sorted keys: rows with the same fields in another order must have the same key.
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -127,11 +119,8 @@ class RowFile(NamedTuple):
 def read_rows(path: Path, contract: Contract | None = None) -> RowFile:
     """Read a file and check it against a contract. Raises InputError with every error in the file."""
     reader = _FileReader(path, RowReader(contract))
-    try:
-        for line in jsonl.lines(path):
-            reader.add_line(line)
-    except OSError as error:
-        raise InputError(unreadable(path, error)) from None
+    for line in json_lines(path):
+        reader.add_line(line)
     return reader.file()
 
 
@@ -153,20 +142,18 @@ class _FileReader:
         """The place of the line that is being read."""
         return _place(self._path, self._line)
 
-    def add_line(self, line: jsonl.Line) -> None:
+    def add_line(self, line: Line) -> None:
         # Only the last line of a file may be incomplete. This line follows the incomplete one.
         if self._cut_line:
-            self._error(self._cut_line, _CUT)
+            self._error(self._cut_line, ENDS_EARLY)
             self._cut_line = 0
         self._line = line.number
         problems: list[Problem] = []
         try:
-            value = jsonl.parse_object(line.raw, self, problems)
+            value = parse_object(line.raw, self, problems)
             if value is not None:
                 self._add_value(value, line.number)
-            elif half := _half_character(line.raw, problems[0].message):
-                self._error(line.number, _HALF_CHARACTER.format(half))
-            elif problems[0].message == _CUT:
+            elif problems[0].message == ENDS_EARLY:
                 self._cut_line = line.number
             elif problems[0].message == _LIST and is_pair(msgspec.json.decode(line.raw)):
                 self._skipped[PAIRS].append(line.number)
@@ -230,7 +217,7 @@ class _FileReader:
     def file(self) -> RowFile:
         # A program that is still writing has not written the line break. A complete line that ends early is broken.
         if self._cut_line and _ends_with_line_break(self._path):
-            self._error(self._cut_line, _CUT)
+            self._error(self._cut_line, ENDS_EARLY)
         if not self._rows and not self._errors:
             message = "there is no row in this file"
             if self._skipped[PAIRS]:
@@ -256,18 +243,6 @@ class _FileReader:
                 yield Problem(_place(self._path, lines[0]), f"{words} {numbers}{more}", level)
         if self._cut_line:
             yield Problem(_place(self._path, self._cut_line), _INCOMPLETE, "warning")
-
-
-def _half_character(raw: bytes, message: str) -> str:
-    """Return the escape of a half of a surrogate pair, such as `\\ud83d`, or "" if the line has another fault."""
-    if not message.startswith(_NOT_JSON):
-        return ""
-    try:
-        value = json.loads(raw)
-    except (ValueError, RecursionError):
-        return ""
-    half = _HALF.search(json.dumps(value, ensure_ascii=False))
-    return f"\\u{ord(half[0]):04x}" if half else ""
 
 
 def _ends_with_line_break(path: Path) -> bool:

@@ -19,7 +19,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from assay.core.errors import AssayError
-from assay.files.walk import walk_folders
+from assay.files.paths import walk_folders
 from assay.suites.hop.contract import MARKDOWN, YAML_NAMES, Contract, find_contract
 from assay.suites.hop.settings import Profile, find_settings, load_settings
 from assay.suites.hop.target import CODE, HOPLET, TEST_CASES

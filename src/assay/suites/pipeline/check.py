@@ -14,8 +14,8 @@ from pathlib import Path
 from assay.core.errors import InputError, Problem, UsageError
 from assay.core.file_check import NOT_RUN, CheckOptions, FileCheck, contents, did_you_mean, nearest
 from assay.files.json_objects import FileObject
+from assay.files.paths import path_from_here
 from assay.files.schema import ValueSource
-from assay.files.write import path_from_here
 from assay.files.yaml_files import YAML_SUFFIXES
 from assay.language.conditions import Expression, ExpressionProblem
 from assay.suites.pipeline.agent_check import check_agent, check_flow

@@ -16,8 +16,8 @@ from typing import Any
 from msgspec import UNSET, Struct, UnsetType
 
 from assay.core.errors import InputError, Problem, UsageError, unknown
+from assay.files.paths import MAX_NAME_BYTES, can_exist
 from assay.files.schema import KeyPath, convert
-from assay.files.write import MAX_NAME_BYTES, can_exist
 from assay.files.yaml_files import YamlFile, load_yaml
 from assay.suites.pipeline.project import Agent, agent_home, find_testset, missing_testset
 

@@ -16,10 +16,10 @@ import msgspec
 
 from assay.core.errors import InputError, UsageError
 from assay.core.types import End, Score
-from assay.files.csv_cell import csv_cell
 from assay.files.excerpt import cut_end
 from assay.files.json_objects import first_object
-from assay.files.write import path_from_here
+from assay.files.paths import path_from_here
+from assay.files.write import csv_cell
 from assay.suites.pipeline.output_checks import RULES, TestOutput
 from assay.suites.pipeline.scorer import ERRORED, FAILED, INVALID, NOT_EVALUATED, PASSED, SKIPPED
 from assay.suites.pipeline.tally import NO_ANSWER

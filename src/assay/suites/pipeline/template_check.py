@@ -15,7 +15,7 @@ from typing import Any
 
 from assay.core.errors import InputError, Problem
 from assay.core.file_check import nearest
-from assay.files.write import path_from_here
+from assay.files.paths import path_from_here
 from assay.files.yaml_files import YamlFile, load_yaml
 from assay.language.templates import TemplateProblem, template_names
 from assay.suites.pipeline.pipeline_file import PipelineFile, output_key

@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from assay.core.errors import InputError, MissingExtra, Problem, UsageError
 from assay.core.file_check import NOT_RUN, CheckOptions, FileCheck, contents, nearest
 from assay.core.spec import RunSpec, build
+from assay.files.paths import can_exist
+from assay.files.read import BOM
 from assay.files.schema import shorten
-from assay.files.write import can_exist
 from assay.files.yaml_files import YAML_SUFFIXES, FunctionRef, load_yaml
 from assay.language.templates import TemplateProblem, check_template
 from assay.suites.task.catalog import (
@@ -180,7 +181,7 @@ def has_rows(path: Path) -> bool:
         return kind not in (None, "text")
     try:
         with open_checked(path) as file:
-            start = file.read(1 << 16).removeprefix(b"\xef\xbb\xbf").strip()
+            start = file.read(1 << 16).removeprefix(BOM).strip()
     except InputError:
         return False
     if _unpacked_name(path).suffix in (".jsonl", ".ndjson"):

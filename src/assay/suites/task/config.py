@@ -24,7 +24,7 @@ from msgspec import Struct
 from assay.core.errors import InputError, Problem, UsageError, unknown
 from assay.core.params import secret_problem
 from assay.files.excerpt import cut_end
-from assay.files.write import can_exist
+from assay.files.paths import can_exist
 from assay.files.yaml_files import FunctionRef, YamlFile, load_yaml
 from assay.suites.task.dataset.process_docs import datasets_stand_in
 from assay.usercode.code_hash import code_sha256

@@ -20,7 +20,7 @@ from typing import Any
 from msgspec import Struct
 
 from assay.core.errors import InputError, Problem, UsageError, similar_names
-from assay.files.bounds import read_file
+from assay.files.read import read_file
 from assay.files.yaml_files import FunctionRef
 from assay.language.patterns import PatternStopped
 from assay.scoring.filters import BUILT_IN, find_filter

@@ -23,7 +23,7 @@ from assay.core.judges import JudgeInfo
 from assay.core.roles import Role
 from assay.core.spec import RunSpec
 from assay.core.suite import RunFacts
-from assay.files.write import fitting_name
+from assay.files.paths import fitting_name
 from assay.suites.task.catalog import TaskNode, all_groups, groups_inner_first, sanitise, task_file_part
 from assay.suites.task.config import KEYS, written_setting
 from assay.suites.task.options import TaskOptions, seeds_of

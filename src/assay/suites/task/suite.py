@@ -37,7 +37,8 @@ from assay.core.suite import (
 )
 from assay.core.suite_pages import Section
 from assay.core.types import Request, Score
-from assay.files.write import fitting_name, write_whole
+from assay.files.paths import fitting_name
+from assay.files.write import write_whole
 from assay.suites.task.catalog import (
     MAX_PART_BYTES,
     Catalog,

@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from assay.core.errors import InputError, unreadable
-from assay.files import jsonl
+from assay.files.read import json_lines, line_at
 from assay.suites.hop.batch_lines import expectations, is_meta, is_observer_line, unwrap
 from assay.suites.hop.contract import Contract
 from assay.suites.hop.result import OK
@@ -93,7 +93,7 @@ def count_records(path: Path) -> RecordCount:
 def _count(path: Path, _time: int, _size: int) -> RecordCount:
     decode = msgspec.json.Decoder(_LineKeys).decode
     records = results = metas = logged = bad = 0
-    for line in jsonl.lines(path):
+    for line in json_lines(path):
         if line.raw[:1] == b"[":
             records += 1
             results += 1
@@ -160,23 +160,15 @@ class ResultIndex:
         try:
             with self.path.open("rb") as file:
                 for position in range(first, min(first + count, len(self))):
-                    file.seek(self._starts[position])
-                    raw = jsonl.body(file.readline(), 1)
+                    raw = line_at(file, self._starts[position])
                     records.append(self._record(position + 1, raw))
         except OSError as error:
             raise InputError(unreadable(self.path, error)) from None
         return records
 
     def _read_all(self) -> None:
-        position = 0
-        try:
-            with self.path.open("rb", buffering=1 << 18) as file:
-                for number, line in enumerate(file, 1):
-                    if raw := jsonl.body(line, number):
-                        self._add(raw, position)
-                    position += len(line)
-        except OSError as error:
-            raise InputError(unreadable(self.path, error)) from None
+        for line in json_lines(self.path):
+            self._add(line.raw, line.offset)
 
     def _add(self, raw: bytes, position: int) -> None:
         record = self._record(0, raw)
@@ -221,7 +213,7 @@ class ResultIndex:
 
 def first_input(path: Path, contract: Contract) -> dict[str, Any] | None:
     """Return the inputs of the first record of a file that has all inputs of the contract, or None."""
-    for line in jsonl.lines(path):
+    for line in json_lines(path):
         try:
             value = read_json(line.raw)
             record = unwrap(value) if isinstance(value, dict) else {}

@@ -35,7 +35,7 @@ import msgspec
 
 from assay.core.errors import AssayError, InputError, Problem, UsageError, unreadable
 from assay.core.events import Ended, Event
-from assay.files import jsonl
+from assay.files.read import Place, json_lines, parse_object
 from assay.suites.hop.batch_lines import (
     function_fields,
     is_meta,
@@ -336,7 +336,7 @@ class BaseService:
         if path is None:
             return {"error": f"there is no file {filename!r} in {self.testcases_dir}"}
         records = []
-        for line in jsonl.lines(path):
+        for line in json_lines(path):
             with suppress(ValueError, RecursionError):
                 records.append(read_json(line.raw))
         return records
@@ -494,11 +494,11 @@ def _read_records(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
     records: list[dict[str, Any]] = []
     left_out: list[int] = []
     try:
-        for line in jsonl.lines(path):
+        for line in json_lines(path):
             if line.raw[:1] == b"[" and is_pair(_decode_list(line.raw)):
                 left_out.append(line.number)  # a result without its input: nothing to run
                 continue
-            record = jsonl.parse_object(line.raw, jsonl.Place(path, line.number), problems)
+            record = parse_object(line.raw, Place(path, line.number), problems)
             if record is not None and _is_input(record):
                 records.append(record)
             elif record is not None:

@@ -99,6 +99,10 @@ def test_the_files_are_read_back_with_the_same_numbers(tmp_path: Path) -> None:
         ({"metadata": "{1: 2}"}, "own.items: [TypeError] a key of metadata must be a text, not 1"),
         ({"metadata": '[("a", 1)]'}, "own.items: [TypeError] metadata is a dict of JSON values by name"),
         ({"metadata": '{"x": [1, float("nan")]}'}, "own.items: [TypeError] metadata.x[1] is nan"),
+        (
+            {"metadata": f'{{"x": {"[" * 20}{"]" * 20}}}'},
+            "own.items: [TypeError] metadata is nested more than 20 levels deep",
+        ),
     ],
 )
 def test_metadata_that_is_no_json_fails_the_sample(tmp_path: Path, values: dict[str, str], told: str) -> None:

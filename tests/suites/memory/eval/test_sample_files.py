@@ -123,7 +123,7 @@ def test_all_problems_of_all_files_are_reported_at_once(tmp_path: Path) -> None:
     assert problems(tmp_path) == [
         "a.json $.sessions[0].dialogue[0].role: must be a text, not a number",
         "b.json $[1].sessions[0].dialogue: is missing",
-        "c.json:2: not JSON: invalid character (byte 15)",
+        "c.json:2: is not JSON: invalid character in line 2, column 2",
         "d.jsonl:2 $.sample_id: is missing",
         f"d.jsonl:3: {NO_LIST}",
         "d.jsonl:4 $.sessions: is missing",

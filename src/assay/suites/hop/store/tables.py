@@ -18,7 +18,7 @@ import msgspec
 from msgspec import UNSET, Struct, UnsetType
 
 from assay.core.errors import UsageError
-from assay.files.jsonl import body
+from assay.files.read import line_body
 from assay.suites.hop.batch_lines import is_observer_line
 from assay.suites.hop.store.audit import NO_MESSAGE, Audit, read_audit, read_json
 
@@ -381,7 +381,7 @@ def name_text(value: Any) -> str | None:
 
 
 def _line_body(raw: bytes, start: int) -> bytes:
-    return body(raw, 1 if start == 0 else 2)
+    return line_body(raw, is_first=start == 0)
 
 
 def _observation(value: dict[str, Any]) -> Observation:

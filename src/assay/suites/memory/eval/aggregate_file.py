@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from assay.core.report import Entry, Metric
-from assay.files.foreign_json import convert_json, read_json, without_nan
+from assay.files.read import convert_json, read_json, without_nan
 from assay.suites.memory.eval.output_files import AGGREGATE
 from assay.suites.memory.eval.scorers import (
     ANSWER,

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from assay.core.errors import InputError, Problem
-from assay.files.foreign_json import MAX_LINE_BYTES, convert_json, decode_json, json_lines, without_nan
+from assay.files.read import BY_PROGRAMS, convert_json, decode_json, json_lines, line_at, without_nan
 from assay.suites.memory.eval.result_lines import QaLine, SessionLine
 
 Share = Annotated[float, Meta(ge=0, le=1)]
@@ -104,9 +104,8 @@ class RecordFile(Generic[LineT]):
         places = self._places.get(sample, ())
         with self.path.open("rb") as file:
             for number, offset in zip(places[::2], places[1::2], strict=True):
-                file.seek(offset)
                 where = f"{self.path}:{number}"
-                value = without_nan(decode_json(file.readline(MAX_LINE_BYTES), where))
+                value = without_nan(decode_json(line_at(file, offset, BY_PROGRAMS), where))
                 raw = {key: item for key, item in value.items() if key != "eval"}
                 yield RecordLine(where, convert_json(raw, self._kind, where), raw, value.get("eval"))
 
@@ -114,7 +113,7 @@ class RecordFile(Generic[LineT]):
 def sample_line_offsets(path: Path) -> dict[str, array[int]]:
     """Return the places of each sample's lines, a flat array of line number, offset, line number, offset."""
     places: dict[str, array[int]] = {}
-    for line in json_lines(path):
+    for line in json_lines(path, BY_PROGRAMS):
         name = _sample_id(line.raw, f"{path}:{line.number}")
         places.setdefault(name, array("q")).extend((line.number, line.offset))
     if not places:

@@ -16,7 +16,7 @@ from assay.core.hashing import file_sha256
 from assay.core.report import Cell, Table
 from assay.core.suite_pages import RunOrigin, Section, StoredCase
 from assay.core.types import Record, Score
-from assay.files.bounds import refuse_special_file
+from assay.files.read import refuse_special_file
 from assay.suites.memory.conversation import AnswerRecord, read_answers
 from assay.suites.memory.test.loaders import dataset_names, find_loader
 from assay.suites.memory.test.retrieval import retrieval_metrics

@@ -14,6 +14,7 @@ import msgspec
 
 from assay.core.errors import unknown
 from assay.files.excerpt import cut_end, cut_start
+from assay.files.read import is_deeper
 from assay.suites.pipeline.code.worker import ENTRIES, Message, place
 from assay.usercode.definitions import defined_names
 
@@ -137,7 +138,7 @@ def decode_result(text: bytes | str, code: Code) -> Any:
     except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
         why = _HALF_CHARACTER if _has_half_character(text) else f"the result is not JSON: {error}"
         raise CodeError("bad_result", f"{code.name}: {why}") from None
-    if _too_deep(value):
+    if is_deeper(value, MAX_DEPTH):
         raise CodeError("bad_result", f"{code.name}: the result is nested deeper than {MAX_DEPTH}")
     return value
 
@@ -151,19 +152,3 @@ def _has_half_character(text: bytes | str) -> bool:
     except (ValueError, RecursionError):
         return False
     return False
-
-
-def _too_deep(value: Any) -> bool:
-    # Level by level, without recursion: the value may be nested deeper than Python can recurse.
-    level = [value]
-    for _ in range(MAX_DEPTH + 1):
-        next_level: list[Any] = []
-        for container in level:
-            if isinstance(container, dict):
-                next_level.extend(container.values())
-            elif isinstance(container, list):
-                next_level.extend(container)
-        if not next_level:
-            return False
-        level = next_level
-    return True

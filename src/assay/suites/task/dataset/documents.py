@@ -28,8 +28,7 @@ import msgspec
 from assay.core.errors import InputError, Problem, cannot_write
 from assay.core.hashing import file_sha256
 from assay.core.row_keys import RepeatedKeys, UniqueKeys, repeated_numbers, row_key
-from assay.files import jsonl
-from assay.files.bounds import is_too_deep
+from assay.files.read import BY_PEOPLE, is_deeper, line_body, parse_object
 from assay.suites.task.dataset.column_types import ColumnTypes, convert_value
 from assay.suites.task.dataset.formats import (
     FORMATS,
@@ -137,7 +136,7 @@ class Documents:
         counts: list[int] = []
         every_line_is_a_row = self._in_lines()
         # Bound methods in local names: this loop runs once per row of the data.
-        see, add = types.see, hashes.append
+        see, add, levels = types.see, hashes.append, BY_PEOPLE.levels
         for path, unit, rows in self._sources(problems):
             row_count = place = 0
             for place, raw in rows:
@@ -145,7 +144,7 @@ class Documents:
                     value = _decode(raw)
                 except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                     value = None
-                if type(value) is dict and not is_too_deep(raw, value):
+                if type(value) is dict and not is_deeper(value, levels, raw):
                     see(value)
                     content = _content(value)
                     add(hash(content))
@@ -157,7 +156,7 @@ class Documents:
                         self._warn_of_repeated_keys(raw, value, RawDocument(0, b"", path, place, unit))
                 else:
                     # Parses again, to add a message with the exact problem.
-                    jsonl.parse_object(raw, RawDocument(0, b"", path, place, unit), problems)
+                    parse_object(raw, RawDocument(0, b"", path, place, unit), problems)
             counts.append(row_count)
             every_line_is_a_row = every_line_is_a_row and row_count == place > 0
         if problems:
@@ -221,7 +220,7 @@ class Documents:
             wanted = repeat(1, len(numbers)) if skip is None else (1 - skip(n) for n in numbers)
             with open_data(path) as file:
                 for place, raw in compress(enumerate(file, 1), wanted):
-                    yield RawDocument(before + place - 1, jsonl.body(raw, place), path, place)
+                    yield RawDocument(before + place - 1, line_body(raw, is_first=place == 1), path, place)
             before += lines
 
     def _step(self, limit: int | None, skip: Callable[[int], bool] | None) -> Iterator[RawDocument]:

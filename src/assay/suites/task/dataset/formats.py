@@ -29,11 +29,20 @@ from msgspec import Struct
 
 from assay.core.errors import InputError, MissingExtra, Problem
 from assay.core.events import tell_if_slow
-from assay.files import jsonl
-from assay.files.bounds import MAX_DOCUMENT_BYTES, MAX_LINE_BYTES, read_lines, refuse_special_file
-from assay.files.encoding import IS_UTF16, UTF16_MARKS, not_json, not_utf8
 from assay.files.parquet import read_parquet
-from assay.files.write import can_exist
+from assay.files.paths import can_exist
+from assay.files.read import (
+    BOM,
+    BY_PEOPLE,
+    DECODE_ERRORS,
+    BrokenJson,
+    decode,
+    explain,
+    not_utf8,
+    read_lines,
+    refuse_special_file,
+    without_bom,
+)
 
 Rows = Iterator[tuple[int, bytes]]
 LINE, ROW = ":{}", " row {}"
@@ -102,8 +111,8 @@ class _Unfolded(io.RawIOBase):
 
 def _read_all(file: IO[bytes], path: Path) -> bytes:
     """Return the content of a file that is decoded as a whole."""
-    if path.stat().st_size > MAX_DOCUMENT_BYTES:
-        message = f"has more than {MAX_DOCUMENT_BYTES:,} bytes; write JSON lines, which are read one by one"
+    if path.stat().st_size > BY_PEOPLE.document:
+        message = f"has more than {BY_PEOPLE.document:,} bytes; write JSON lines, which are read one by one"
         raise InputError(Problem(str(path), message))
     return file.read()
 
@@ -189,7 +198,6 @@ def json_value(value: Any) -> Any:
 
 # JSON
 
-_BOM = b"\xef\xbb\xbf"
 _SPACE = re.compile(r"[ \t\r\n]*")
 
 
@@ -203,7 +211,7 @@ def json_layout(path: Path, options: dict[str, Any]) -> str:
         return "field"
     # A list of all rows may be one line of any length, so its first character is looked at before the whole line.
     with open_checked(path) as file:
-        start = file.read(1 << 16).removeprefix(_BOM).lstrip()
+        start = file.read(1 << 16).removeprefix(BOM).lstrip()
     if start[:1] == b"[":
         return "list"
     if not start:
@@ -232,18 +240,9 @@ def _json_rows(path: Path, options: dict[str, Any], problems: list[Problem]) -> 
 
 
 def _json_lines(path: Path) -> Rows:
-    """Yield every line that is not blank. Raises InputError for a file in UTF-16, which JSON never is."""
     with open_checked(path) as file:
-        for number, raw in enumerate(read_lines(file, path), 1):
-            if number > 1:
-                # What `jsonl.body` does for these lines. A call would cost more than the work.
-                text = raw.strip()
-            elif raw.startswith(UTF16_MARKS):
-                raise InputError(Problem(f"{path}:1", IS_UTF16))
-            else:
-                text = jsonl.body(raw, number)
-            if text:
-                yield number, text
+        for number, _, raw in read_lines(file, path):
+            yield number, raw
 
 
 def _json_items(items: list[msgspec.Raw]) -> Rows:
@@ -266,15 +265,12 @@ def _json_objects(path: Path, problems: list[Problem]) -> Rows:
             end = decode(text, start)[1]
             yield line, text[start:end].encode()
             line += text.count("\n", start, end)
-    except UnicodeDecodeError as error:
-        problems.append(Problem(str(path), not_utf8(error)))
-    except json.JSONDecodeError as error:
-        message = f"not JSON: {error.msg.removesuffix(' starting at').lower()} (column {error.colno})"
-        problems.append(Problem(f"{path}:{error.lineno}", message))
+    except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        problems.append(explain(content.removeprefix(BOM), error).problem(path))
     except ValueError as error:  # an integer of more than a few thousand digits
         problems.append(Problem(f"{path}:{line}", f"not usable: {error}"))
-    except RecursionError:
-        problems.append(Problem(f"{path}:{line}", jsonl.TOO_DEEP))
+    except RecursionError as error:
+        problems.append(Problem(f"{path}:{line}", explain(content, error).reason))
 
 
 def _skip_space(text: str, start: int) -> int:
@@ -295,9 +291,11 @@ def _json_field(path: Path, field: str, problems: list[Problem]) -> Rows:
     if raw[:1] == b"[":
         yield from _json_items(_decode_json(raw, list[msgspec.Raw], path, problems) or [])
         return
-    errors = len(problems)
-    value = _decode_json(raw, Any, path, problems)
-    if len(problems) > errors:
+    try:
+        # On one line, which is the same JSON: a message would count the lines of the field, not those of the file.
+        value = decode(raw.replace(b"\n", b" "))
+    except BrokenJson as error:
+        problems.append(Problem(str(path), error.reason))
         return
     columns = value.values() if isinstance(value, dict) else ()
     are_lists = bool(columns) and all(isinstance(column, list) for column in columns)
@@ -311,9 +309,11 @@ def _json_field(path: Path, field: str, problems: list[Problem]) -> Rows:
 
 def _read_json(path: Path, into: Any, problems: list[Problem]) -> Any:
     with open_checked(path) as file:
-        content = _read_all(file, path).removeprefix(_BOM)
-    if content.startswith(UTF16_MARKS):
-        raise InputError(Problem(f"{path}:1", IS_UTF16))
+        content = _read_all(file, path)
+    try:
+        content = without_bom(content)
+    except BrokenJson as error:
+        raise InputError(error.problem(path)) from None
     return _decode_json(content, into, path, problems)
 
 
@@ -321,12 +321,8 @@ def _decode_json(content: bytes, into: Any, path: Path, problems: list[Problem])
     """Return the value, or None with a problem. The text inside of a `msgspec.Raw` is not checked yet."""
     try:
         return msgspec.json.decode(content, type=into)
-    except RecursionError:
-        problems.append(Problem(str(path), jsonl.TOO_DEEP))
-    except UnicodeDecodeError as error:
-        problems.append(Problem(str(path), not_utf8(error)))
-    except msgspec.DecodeError as error:
-        problems.append(Problem(str(path), not_json(error)))
+    except DECODE_ERRORS as error:
+        problems.append(explain(content, error).problem(path))
     return None
 
 
@@ -377,10 +373,10 @@ def _not_text(error: UnicodeDecodeError, encoding: str | None) -> str:
 def _text_lines(text: io.TextIOWrapper, path: Path) -> Iterator[str]:
     """Yield the lines of a text. Raises InputError for a line without end."""
     number = 0
-    while line := text.readline(MAX_LINE_BYTES):
+    while line := text.readline(BY_PEOPLE.line):
         number += 1
-        if len(line) == MAX_LINE_BYTES and not line.endswith("\n"):
-            raise InputError(Problem(f"{path}:{number}", f"the line is longer than {MAX_LINE_BYTES:,} characters"))
+        if len(line) == BY_PEOPLE.line and not line.endswith("\n"):
+            raise InputError(Problem(f"{path}:{number}", f"the line is longer than {BY_PEOPLE.line:,} characters"))
         yield line
 
 

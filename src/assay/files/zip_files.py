@@ -1,6 +1,6 @@
 """Reads zip archives that other programs wrote: bounded in size, with deflate and zstd, and never onto the disk.
 
-    with ForeignZip(path) as archive:
+    with ZipArchive(path) as archive:
         header = decode_json(archive.read("header.json"), archive.where("header.json"))
 
 The names in an archive are only looked up, so a name such as `../../etc/passwd` leads nowhere. Every size that the
@@ -17,7 +17,7 @@ from types import TracebackType
 from typing import Self
 
 from assay.core.errors import InputError, MissingExtra, Problem, unreadable
-from assay.files.foreign_json import MAX_LINE_BYTES
+from assay.files.read import BY_PROGRAMS
 
 _ZSTD = 93  # the number of the method in the zip format
 _MAX_MEMBERS = 5_000_000
@@ -28,7 +28,7 @@ _LOCAL_HEADER_BYTES = 30
 _ENCRYPTED = 1  # bit of the flags
 
 
-class ForeignZip:
+class ZipArchive:
     """An open archive. Raises InputError if it is no archive, damaged, encrypted, or unpacks to too much."""
 
     def __init__(self, path: Path) -> None:
@@ -86,8 +86,10 @@ class ForeignZip:
     def read(self, name: str) -> bytes:
         """Return the content of a member. Raises InputError if it is too large, damaged or encrypted."""
         member = self._members[name]
-        if member.file_size > MAX_LINE_BYTES:
-            raise InputError(Problem(self.where(name), f"has {member.file_size:,} bytes; {MAX_LINE_BYTES:,} are read"))
+        if member.file_size > BY_PROGRAMS.line:
+            raise InputError(
+                Problem(self.where(name), f"has {member.file_size:,} bytes; {BY_PROGRAMS.line:,} are read")
+            )
         if member.flag_bits & _ENCRYPTED:
             raise InputError(Problem(self.where(name), "is encrypted"))
         try:

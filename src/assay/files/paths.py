@@ -1,10 +1,43 @@
-"""Walks the folders below a folder, for what people have put there: runs, tasks."""
+"""Paths that people write, and folders that they fill: which names can exist, and walks that end."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from hashlib import sha256
 from pathlib import Path
+
+# What Linux and macOS allow: bytes of one name, and of a whole path with its end.
+MAX_NAME_BYTES, _MAX_PATH_BYTES = 255, 4096
+
+
+def can_exist(path: str | Path) -> bool:
+    """Return False for a path that no file can have: a name in it is over 255 bytes, or it has a NUL.
+
+    Ask before `Path.exists` and `Path.is_file`, which raise for a long name, where people may write anything.
+    """
+    name = os.fsencode(path)
+    return (
+        b"\0" not in name
+        and len(name) < _MAX_PATH_BYTES
+        and all(len(part) <= MAX_NAME_BYTES for part in name.split(b"/"))
+    )
+
+
+def fitting_name(name: str, most: int = MAX_NAME_BYTES) -> str:
+    """Return a name for a file or folder. One of more than `most` bytes is cut, and ends in a hash of all of it."""
+    encoded = os.fsencode(name)
+    if len(encoded) <= most:
+        return name
+    digest = sha256(encoded).hexdigest()[:12]
+    return f"{encoded[: most - 13].decode(errors='ignore')}-{digest}"
+
+
+def path_from_here(path: Path) -> Path:
+    """Return a path relative to the working folder if it is below that folder, as people type it."""
+    here = Path.cwd()
+    return path.relative_to(here) if path.is_relative_to(here) else path
+
 
 # Nobody nests results deeper. Without a limit, a wrong folder could mean a walk over the whole disk.
 _DEPTH = 8
