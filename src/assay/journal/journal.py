@@ -20,7 +20,7 @@ from assay.core.errors import AssayError
 from assay.core.types import ASK, Call, End, Record, Score
 from assay.files.plain_files import is_plain
 from assay.files.redact import Redactor
-from assay.journal.calls import CallReader, SharedReplies
+from assay.journal.calls import CallReader, ReusableCalls
 from assay.journal.disk_reserve import DiskReserve
 from assay.journal.index import ASK_CALL, INFRA_ERROR, OK, SHARED_CALL, SUBJECT_ERROR, RunIndex
 from assay.journal.line_types import CALLS, RECORDS, SCORES
@@ -78,7 +78,7 @@ class Journal:
         self._has_replies = False
         self._call_places = self._unfinished_calls()
         self._call_reader = CallReader(folder)
-        self._shared_replies: SharedReplies | None = None
+        self._shared_replies: ReusableCalls | None = None
         self._open_calls: dict[int, list[int]] | None = None
         self._count = len(self.index.call_offsets) + len(self.index.ask.codes)  # calls and cases
         self._next_save = self._save_after()
@@ -138,12 +138,12 @@ class Journal:
         """Remember where the calls of each open case are, for a case that may lose its worker and begin again."""
         self._open_calls = {}
 
-    def shared_replies(self) -> SharedReplies | Replies:
+    def shared_replies(self) -> ReusableCalls | Replies:
         """Return the replies of earlier starts at the shared endpoint."""
         if not self._has_replies:
             return {}
         if self._shared_replies is None:
-            self._shared_replies = SharedReplies(self.folder)
+            self._shared_replies = ReusableCalls(self.folder)
         return self._shared_replies
 
     def done_map(self, total: int, *, retry_failed: bool) -> bytes:
