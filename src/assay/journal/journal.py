@@ -12,7 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from msgspec import to_builtins
 from msgspec.structs import replace
 
 from assay.core.error_counts import with_place
@@ -27,7 +26,7 @@ from assay.journal.line_types import CALLS, RECORDS, SCORES
 from assay.journal.lines import JournalFile, SyncThread, run_id
 from assay.journal.reader import RunReader
 from assay.journal.repair import Repair, reopen_cases, repair
-from assay.journal.run_files import FILES, RunCosts
+from assay.journal.run_files import FILES
 from assay.journal.sidecar import MIN_LINES
 
 # Characters of a failure's message in summary.json. The end of the case has all of it.
@@ -171,27 +170,6 @@ class Journal:
             "subject_error": codes.count(SUBJECT_ERROR),
             "infra_error": codes.count(INFRA_ERROR),
         }
-
-    def spent(self) -> dict[str, int]:
-        """Return calls, retries, failed calls and tokens of all starts of this run.
-
-        Tokens are missing if calls were made and no endpoint reported any: 0 would be a measured number.
-        """
-        spent: dict[str, object] = to_builtins(self.index.spent)
-        counts = {name: count for name, count in spent.items() if type(count) is int}
-        if counts["calls"] and not counts["input_tokens"] and not counts["output_tokens"]:
-            return {name: count for name, count in counts.items() if not name.endswith("_tokens")}
-        return counts
-
-    def costs(self) -> RunCosts:
-        """Return what the calls of all starts of this run cost, for its summary."""
-        spent = self.index.spent
-        # Rounded, because a sum of many small floats has digits that no call has.
-        return RunCosts(
-            cost=None if spent.cost is None else round(spent.cost, 12),
-            scoring_cost=None if spent.scoring_cost is None else round(spent.scoring_cost, 12),
-            price_tables=list(spent.price_tables),
-        )
 
     def failures(self) -> tuple[dict[str, int], dict[str, str]]:
         """Return the number of failed cases by kind of failure, and the message of the first failure of each kind.
