@@ -112,7 +112,7 @@ def _summary(journal: Journal, cases: int, right: dict[str, int]) -> Summary:
         infra_error=counts["infra_error"],
         exit_code=0,
         seconds=1.0,
-        spent=journal.spent(),
+        spent=journal.index.spent.counts(),
         this_start={},
         files=[],
         report=Report(entries=[Entry(name=TASK, subject=MODEL, set=TASK, metrics=metrics)]),

@@ -24,6 +24,7 @@ from assay.journal import folder as folders, journal, sidecar
 from assay.journal.disk_reserve import DiskReserve
 from assay.journal.journal import Journal
 from assay.journal.run_files import RunInfo, Summary, copy_to_newest
+from assay.journal.spending import CallCounts
 from assay.store.calibrations import SHIPPED, write_calibrations
 from assay.store.cases import counted_scorers
 from assay.suites.memory.test.sink import output_folders
@@ -164,7 +165,7 @@ def test_two_processes_that_show_a_finished_run_copy_its_files_side_by_side(tmp_
     (run / "summary.json").write_text("{}")
     newest = tmp_path / "stage" / "newest"
     values: dict[str, Any] = dict.fromkeys(("total", "ok", "subject_error", "infra_error", "exit_code"), 0)
-    values |= {"spent": {}, "this_start": {}, "files": [], "scorers": [], "seconds": 0.0}
+    values |= {"spent": CallCounts(), "this_start": {}, "files": [], "scorers": [], "seconds": 0.0}
     summary = Summary(state="finished", score="s", newest=str(newest), **values)
 
     def copy() -> int:

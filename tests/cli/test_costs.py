@@ -341,8 +341,8 @@ def test_a_refusal_that_was_billed_has_its_tokens_and_its_price_everywhere(here:
     with LoopbackServer(lambda body: (200, refused() if "0+0" in prompt_of(body) else chat("4"))) as server:
         ended = assay_in(*TASK, "--base-url", server.url, "--prices", "cents.yaml")
     run = assay.load("out")
-    assert (run.summary.subject_error, run.summary.spent["failed"]) == (1, 1)
-    assert (run.cost, run.summary.spent["input_tokens"]) == (0.06, 6 * 7)
+    assert (run.summary.subject_error, run.summary.spent.failed) == (1, 1)
+    assert (run.cost, run.summary.spent.input_tokens) == (0.06, 6 * 7)
     assert "6 calls · 42 tokens in, 12 out · cost $0.06" in ended.stdout
     query = "select cost, input_tokens, reply, error_kind from calls where error_kind is not null"
     (row,) = json.loads(assay_in("sql", query, "out", "--format", "json").stdout)
@@ -374,7 +374,7 @@ def test_a_cost_that_lacks_the_price_of_some_calls_says_so(here: Path, assay_in:
     (here / "small.yaml").write_text(TABLE.replace("openai/judge", "openai/other"))
     with PaidServer() as server:
         run = judged_run(server, prices="small.yaml")
-    assert run.summary.unpriced_calls == run.summary.spent["unpriced_calls"] == 8
+    assert run.summary.spent.unpriced_calls == 8
     assert run.cost == server.dollars("openai/small")
     text = f"at least {dollars(run.cost)}"
     shown = assay_in("show", "out").stdout
@@ -409,4 +409,4 @@ def test_a_model_without_an_endpoint_has_no_unpriced_calls(here: Path, monkeypat
             output_dir="out",
         )
     assert run.cost == server.dollars("openai/judge")
-    assert run.summary.unpriced_calls == 0
+    assert run.summary.spent.unpriced_calls == 0

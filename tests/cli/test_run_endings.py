@@ -36,7 +36,7 @@ def test_replies_that_were_cut_before_an_answer_are_told(sums: Path, assay_in: A
     told = "6 of 6 replies were cut at max_tokens before an answer began: raise it with --gen-kwargs max_tokens=N"
     assert ended.stdout.count(told) == 1
     run = assay.load(str(sums / "out"))
-    assert (run.summary.spent["cut_replies"], run.summary.spent["empty_replies"]) == (6, 0)
+    assert (run.summary.spent.cut_replies, run.summary.spent.empty_replies) == (6, 0)
     assert RunIndex.of_run(run.folder, verify=True).spent.cut_replies == 6
     assert told in assay_in("show", "out").stdout
 
@@ -71,7 +71,7 @@ def test_a_judge_that_was_cut_is_told_as_the_judge(sums: Path, monkeypatch: pyte
             quiet=True,
             output_dir="judged",
         )
-    calls = run.summary.spent["judge_replies"]
+    calls = run.summary.spent.judge_replies
     assert calls
     words = "reply was" if calls == 1 else "replies were"
     told = f"judge: {calls} of {calls} {words} cut at max_tokens before an answer began"

@@ -131,7 +131,7 @@ def test_a_run_hands_its_gateway_to_solvers(tmp_path: Path, monkeypatch: pytest.
     assert run.exit_code == 0
     assert run.report is not None
     assert json.loads(run.report.notices[0]) == ["00", "11"]
-    assert run.summary.spent["calls"] == 2
+    assert run.summary.spent.calls == 2
 
 
 def test_the_openai_package_works(tmp_path: Path) -> None:

@@ -64,8 +64,8 @@ def test_calls_at_the_common_address_belong_to_no_case(tmp_path: Path) -> None:
             assert sorted(call["n"] for call in equal) == list(range(12))
             assert prompts(endpoint)["shared", 1234 + 11] == 1
             assert run.exit_code == 0
-            assert run.summary.spent["calls"] == len(endpoint.asked) == 24
-            assert run.summary.spent["input_tokens"] == 24 * 7
+            assert run.summary.spent.calls == len(endpoint.asked) == 24
+            assert run.summary.spent.input_tokens == 24 * 7
             assert run.summary.cost == 24 * 0.5
             assert RunCases(run.folder).calls(11) == []
             assert [asked.authorization for asked in endpoint.asked] == [""] * 24
@@ -108,7 +108,7 @@ def test_a_stopped_run_asks_nothing_again(tmp_path: Path, *, careless: bool) -> 
             assert set(prompts(endpoint).values()) == {1}
             own = [prompt for prompt, _ in prompts(endpoint) if prompt.startswith("row")]
             assert sorted(own) == sorted(f"row {at}" for at in range(12))
-            assert run.summary.spent["calls"] == len(endpoint.asked)
+            assert run.summary.spent.calls == len(endpoint.asked)
             assert run.summary.this_start["replayed"] > 0
 
     asyncio.run(main())
@@ -166,7 +166,7 @@ def test_an_endpoint_that_fails_is_not_the_rows_fault(tmp_path: Path, workers: i
             assert (run.exit_code, run.summary.ok) == (0, 4)
             # The rows' first question is the same. If the second of the equal calls was the one that failed, the failed
             # row gets the saved reply to the first.
-            assert len(endpoint.asked) == run.summary.spent["calls"]
+            assert len(endpoint.asked) == run.summary.spent.calls
             assert len(endpoint.asked) in ([9] if workers == 1 else [8, 9])
 
     asyncio.run(main())
@@ -181,7 +181,7 @@ def test_another_run_can_reuse_the_replies(tmp_path: Path) -> None:
             again = await started(tmp_path / "b", endpoint, cases=2, reuse=str(first.folder))
             assert again.exit_code == 0
             assert len(endpoint.asked) == 6
-            assert again.summary.spent["calls"] == 0
+            assert again.summary.spent.calls == 0
 
     asyncio.run(main())
 

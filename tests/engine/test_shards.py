@@ -106,7 +106,7 @@ def test_settings_of_a_memory_share_replies_in_a_shard(here: Path) -> None:
     memory = ["GAMemory,k=1", "GAMemory,k=2"]
     whole = small.start(output_dir="whole", memory=memory)
     shards = [small.start(output_dir=f"{number}", shard=f"{number}/3", memory=memory) for number in (1, 2, 3)]
-    assert sum(shard.summary.spent["calls"] for shard in shards) == whole.summary.spent["calls"] > 0
+    assert sum(shard.summary.spent.calls for shard in shards) == whole.summary.spent.calls > 0
 
 
 def test_the_files_of_a_shard_have_its_rows_only(here: Path) -> None:
@@ -143,7 +143,7 @@ def test_a_shard_that_was_stopped_is_continued(here: Path) -> None:
     assert (stopped.exit_code, stopped.summary.state) == (3, "stopped")
     done = task.start(shard="1/2")
     assert (done.folder, done.exit_code) == (stopped.folder, 0)
-    assert done.summary.spent["calls"] == 4 * 2  # four of eight documents, two repeats each
+    assert done.summary.spent.calls == 4 * 2  # four of eight documents, two repeats each
 
 
 def test_a_shard_without_rows_is_a_success_that_says_so(here: Path) -> None:

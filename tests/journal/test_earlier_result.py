@@ -8,12 +8,12 @@ import pytest
 from msgspec.structs import replace
 
 from assay.journal.earlier_result import EarlierResult
-from assay.journal.run_files import RunCosts, Summary, read_summary, time_finished, write_summary
+from assay.journal.run_files import Summary, read_summary, time_finished, write_summary
+from assay.journal.spending import CallCounts, Spending
 
 from support.engine_run import EchoModel
 from support.word_run import WordRun
 
-COSTS = RunCosts(cost=None, scoring_cost=None, price_tables=[])
 OTHER = "another0scoring0"
 
 
@@ -89,8 +89,8 @@ def test_a_result_that_was_not_replaced_is_restored_with_what_the_start_has_spen
     before, written = summary(run), time_finished(run)
     earlier = begun(run, before.score if is_same_score else OTHER)
     assert earlier.can_be_restored
-    earlier.restore({**before.spent, "paid": 7}, COSTS)
-    assert summary(run) == replace(before, spent={**before.spent, "paid": 7})
+    earlier.restore(Spending(calls=7, cost=0.5))
+    assert summary(run) == replace(before, spent=CallCounts(calls=7), cost=0.5)
     assert time_finished(run) == written
 
 
@@ -103,13 +103,13 @@ def test_with_lost_lines_the_earlier_numbers_do_not_come_back(
     earlier = begun(run, score or summary(run).score, has_all_lines=is_found_later)
     if is_found_later:
         earlier.lose_lines()
-    earlier.restore({}, COSTS)
+    earlier.restore(Spending())
     assert (earlier.can_be_restored, summary(run).state) == (False, "unfinished")
 
 
 def test_with_new_replies_the_earlier_numbers_do_not_come_back(run: Path) -> None:
     earlier = begun(run, asks_nothing=False)
-    earlier.restore({}, COSTS)
+    earlier.restore(Spending())
     assert (earlier.can_be_restored, summary(run).state) == (False, "unfinished")
 
 
@@ -117,12 +117,12 @@ def test_a_result_whose_files_are_being_replaced_without_copies_does_not_come_ba
     earlier = begun(run, summary(run).score)
     assert earlier.can_be_restored
     earlier.begin_files()
-    earlier.restore({}, COSTS)
+    earlier.restore(Spending())
     assert (earlier.can_be_restored, summary(run).state) == (False, "unfinished")
 
 
 def test_a_run_that_was_not_finished_is_not_made_so(run: Path) -> None:
     write_summary(run, replace(summary(run), state="stopped"))
     earlier = begun(run, summary(run).score)
-    earlier.restore({}, COSTS)
+    earlier.restore(Spending())
     assert (earlier.can_be_restored, summary(run).state) == (False, "unfinished")

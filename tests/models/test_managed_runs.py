@@ -172,7 +172,7 @@ def test_every_suite_asks_the_server_that_assay_starts(
     run = small.start(**model, **judge, **serve)
     assert run.summary.state == "finished", run.summary.first_failures
     assert len(programs.starts()) == 1
-    assert len(programs.requests()) == run.summary.spent["calls"] > 0
+    assert len(programs.requests()) == run.summary.spent.calls > 0
     assert programs.alive() == []
 
 

@@ -54,7 +54,7 @@ def test_a_summary_counts_the_cases_of_the_journal_and_names_their_first_failure
     assert summary.first_failures == {"refusal": "I cannot answer that", "connection": "no route"}
     assert (summary.score, summary.scorers, summary.seconds) == ("5f0c", ["exact@1"], 2.5)
     assert summary.report is report
-    assert summary.spent["calls"] == 0
+    assert summary.spent.calls == 0
 
 
 def test_cases_behind_the_last_slot_do_not_count(journal: Journal) -> None:

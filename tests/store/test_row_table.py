@@ -12,6 +12,7 @@ from assay.core.report import Entry, Metric, Report
 from assay.core.types import ASK, Call, End, Failure, Record, Request, Response, Score, Status, Usage
 from assay.journal.journal import Journal
 from assay.journal.run_files import FILES, RunInfo, Summary, write_info, write_summary
+from assay.journal.spending import CallCounts
 from assay.store.row_table import RowTable
 from assay.store.search import search
 
@@ -82,7 +83,7 @@ class Writer:
             infra_error=0,
             exit_code=0,
             seconds=1.0,
-            spent={},
+            spent=CallCounts(),
             this_start={},
             files=[],
             report=Report(entries=[Entry(name="m", metrics=metrics)]),

@@ -224,7 +224,7 @@ def test_a_run_without_a_readable_run_json_is_listed_without_cases(folder: Path,
     (broken / "run.json").write_text("{}")
     warnings: list[str] = []
     rows = ask([folder, broken], "select run, state, ok, calls from runs order by run", warnings.append)
-    assert rows == [("broken", "damaged", None, None), ("run", "finished", 2, None)]
+    assert rows == [("broken", "damaged", None, None), ("run", "finished", 2, 0)]
     assert "broken is damaged, its cases are not shown" in warnings[0]
     assert ask([folder, broken], "select distinct run from cases") == [("run",)]
 

@@ -238,13 +238,13 @@ def test_a_refused_question_costs_that_question_and_reasoning_is_not_scored(
     refused = [call for call in calls if "failure" in call and not call["failure"].get("http")]
     assert bool(refused) is not overflows
     assert all(call["response"]["usage"] for call in refused)
-    assert summary.spent["input_tokens"] == sum(usage.get("input", 0) for usage in billed)
-    assert summary.spent["output_tokens"] == sum(usage.get("output", 0) for usage in billed)
+    assert summary.spent.input_tokens == sum(usage.get("input", 0) for usage in billed)
+    assert summary.spent.output_tokens == sum(usage.get("output", 0) for usage in billed)
     hidden = type(dialect) in (OpenAIChat, Azure)  # they count the reasoning and do not send it
     assert all((WRONG in reply.get("reasoning", "")) is not hidden for reply in replies)
     if DIALECTS["sglang"] is not dialect:  # it does not count the reasoning in a text
         assert all(reply["usage"]["reasoning"] > 0 for reply in replies)
-        assert summary.spent["reasoning_tokens"] == sum(usage.get("reasoning", 0) for usage in billed)
+        assert summary.spent.reasoning_tokens == sum(usage.get("reasoning", 0) for usage in billed)
     for path in tmp_path.rglob("*"):
         if path.is_file():
             assert KEY.encode() not in path.read_bytes(), path

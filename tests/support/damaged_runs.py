@@ -228,7 +228,7 @@ class SmallRuns:
         folder.mkdir(exist_ok=True)
         with chdir(folder):
             whole = small.start(output_dir="whole")
-            paid = whole.summary.spent["calls"]
+            paid = whole.summary.spent.calls
             small.start(output_dir="twin")
             small.start()
             reading = Reading(read_report(whole), read_files(whole), read_cases(whole.folder))

@@ -22,6 +22,7 @@ from assay.core.types import (
 )
 from assay.journal.journal import Journal
 from assay.journal.run_files import FILES, RunInfo, Summary, write_info, write_summary
+from assay.journal.spending import CallCounts
 
 
 class Made:
@@ -110,7 +111,7 @@ class Made:
             total=total,
             exit_code=0,
             seconds=1.0,
-            spent={},
+            spent=CallCounts(),
             this_start={},
             files=[],
             report=report or Report(),

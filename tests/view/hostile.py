@@ -15,6 +15,7 @@ from assay.core.report import Curve, Entry, Interval, Metric, Point, Report, Sli
 from assay.core.types import ASK, Call, End, Failure, Record, Request, Response, Score, Usage
 from assay.journal.journal import Journal
 from assay.journal.run_files import FILES, RunInfo, Summary, write_info, write_summary
+from assay.journal.spending import CallCounts
 from assay.store.notes import change_notes
 
 from support.hop_task import write_lines
@@ -132,7 +133,7 @@ def write_hostile_run(folder: Path, value: float = 0.0) -> Path:
         infra_error=0,
         exit_code=0,
         seconds=1.0,
-        spent={},
+        spent=CallCounts(),
         this_start={},
         files=[],
         failures=dict.fromkeys(STRINGS, 1),

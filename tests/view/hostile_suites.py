@@ -10,6 +10,7 @@ from assay.core.report import Curve, Entry, Metric, Point, Report, Slice
 from assay.core.types import ASK, End, Record, Score
 from assay.journal.journal import Journal
 from assay.journal.run_files import FILES, RunInfo, Summary, write_info, write_summary
+from assay.journal.spending import CallCounts
 from view.hostile import SCORER, STRINGS
 
 
@@ -75,7 +76,7 @@ def write_hostile_suite(folder: Path, suite: str) -> Path:
         infra_error=0,
         exit_code=0,
         seconds=1.0,
-        spent={},
+        spent=CallCounts(),
         this_start={},
         files=[],
         report=Report(entries=entries),

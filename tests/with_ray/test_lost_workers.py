@@ -116,7 +116,7 @@ def test_only_a_reply_that_had_not_arrived_is_computed_again(
         run = assay.run(assay.spec("task", **options, executor="ray", workers=2))
     assert messages.killed
     assert run.summary.state == "finished"
-    assert run.summary.spent["calls"] == messages.replies == 16, "eight documents, twice each"
+    assert run.summary.spent.calls == messages.replies == 16, "eight documents, twice each"
     assert 16 <= len(Path("asked.txt").read_text().split()) <= 16 + 4, "at most what was in flight comes again"
 
 

@@ -147,17 +147,17 @@ def _cost(run: Run) -> str:
     """Return calls and tokens of all starts, and what this start added."""
     summary, spent, now = run.summary, run.summary.spent, run.summary.this_start
     ended = summary.ok + summary.subject_error + summary.infra_error
-    parts = [f"{ended:,} of {counted(summary.total, 'case')}", counted(spent.get("calls", 0), "call")]
-    if spent.get("retries"):
-        parts.append(counted(spent["retries"], "retry", "retries"))
-    if spent.get("input_tokens") or spent.get("output_tokens"):
-        tokens = f"{spent['input_tokens']:,} tokens in, {spent['output_tokens']:,} out"
-        if spent.get("reasoning_tokens"):
-            tokens += f" ({spent['reasoning_tokens']:,} reasoning)"
+    parts = [f"{ended:,} of {counted(summary.total, 'case')}", counted(spent.calls, "call")]
+    if spent.retries:
+        parts.append(counted(spent.retries, "retry", "retries"))
+    if spent.input_tokens or spent.output_tokens:
+        tokens = f"{spent.input_tokens or 0:,} tokens in, {spent.output_tokens or 0:,} out"
+        if spent.reasoning_tokens:
+            tokens += f" ({spent.reasoning_tokens:,} reasoning)"
         parts.append(tokens)
     if summary.cost is not None:
         judged = f", {dollars(summary.scoring_cost)} of it for scoring" if summary.scoring_cost else ""
-        unpriced = summary.unpriced_calls
+        unpriced = spent.unpriced_calls
         cost = f"cost {known_cost(summary.cost, unpriced)}{judged}{_price_source(summary.price_tables)}"
         if unpriced:
             cost += f"; {counted(unpriced, 'call')} {'has' if unpriced == 1 else 'have'} no price"
@@ -165,7 +165,7 @@ def _cost(run: Run) -> str:
     if not run.asked:
         state = "already finished" if summary.state == "finished" else summary.state
         return " · ".join([*parts, f"{state}; no requests sent"])
-    if now.get("paid", 0) != spent.get("calls"):
+    if now.get("paid", 0) != spent.calls:
         parts.append(f"{now.get('paid', 0):,} of them now")
     if now.get("replayed"):
         parts.append(f"{now['replayed']:,} replayed")

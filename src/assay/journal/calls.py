@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import blake2b
 from pathlib import Path
 
 import msgspec
 
-from assay.core.types import Call, Case
+from assay.core.types import Call
 from assay.files.plain_files import is_plain
 from assay.journal.line_types import CALL_KEYS, CallKey
 from assay.journal.lines import NO_LINE, DamagedLine, LineFile, read_blocks
@@ -75,12 +74,8 @@ class ReusableCalls:
         self._digests = array("Q", (digests[position] for position in order))
         self._offsets = array("q", (offsets[position] for position in order))
 
-    def find(self, case: Case, stage: str, request_hash: str, n: int) -> Call | None:
-        """Return the call of the same case, stage and request, or None. `n` numbers equal requests."""
-        return self.find_by_key(case.key, stage, request_hash, n)
-
-    def find_by_key(self, key: str, stage: str, request_hash: str, n: int) -> Call | None:
-        """Do what `find` does, for the key of a case."""
+    def find(self, key: str, stage: str, request_hash: str, n: int) -> Call | None:
+        """Return the call of the case with this key, this stage and request, or None. `n` numbers equal requests."""
         digest = _digest(key, stage, request_hash, n)
         position = bisect_left(self._digests, digest)
         # Two calls may share a digest of eight bytes, so the call itself is compared.
@@ -91,34 +86,13 @@ class ReusableCalls:
             position += 1
         return None
 
+    def get(self, key: tuple[str, str, int], /) -> Call | None:
+        """Return the run's own call at the shared endpoint, which belongs to no case, by (stage, hash, n); or None."""
+        return self.find("", *key)
+
     def close(self) -> None:
         """Close the file."""
         self._reader.close()
-
-
-def find_reusable(runs: Sequence[ReusableCalls], case: Case, stage: str, request_hash: str, n: int) -> Call | None:
-    """Return the call of the first run that has one for the same case, stage and request; else None."""
-    for calls in runs:
-        call = calls.find(case, stage, request_hash, n)
-        if call is not None:
-            return call
-    return None
-
-
-class SharedReplies:
-    """A run's own replies to calls at the shared endpoint, which belong to no case. Failed calls are not found."""
-
-    def __init__(self, folder: Path) -> None:
-        self._calls = ReusableCalls(folder)
-
-    def get(self, key: tuple[str, str, int], /) -> Call | None:
-        """Return the call with this (stage, hash, n), or None. `n` numbers equal requests."""
-        stage, request_hash, n = key
-        return self._calls.find_by_key("", stage, request_hash, n)
-
-    def close(self) -> None:
-        """Close the file."""
-        self._calls.close()
 
 
 # The file's first line may have been moved among the calls.

@@ -3,7 +3,7 @@
     earlier = EarlierResult(run)                        # reads summary.json
     earlier.begin(score, asks_nothing=True, has_all_lines=True)
     earlier.begin_files()                               # the start has its scores, and writes result files now
-    earlier.restore(spent, costs)                       # the start failed
+    earlier.restore(spending)                           # the start failed
 
 A start that replaces only the scores of a whole run leaves the earlier scoring its result: first as it is, and while
 result files are written as copies. Every other start sets the state in summary.json to "unfinished" at once. What it
@@ -24,7 +24,6 @@ from assay.journal.earlier import keep_scoring
 from assay.journal.lines import run_id
 from assay.journal.run_files import (
     ROWS,
-    RunCosts,
     Summary,
     result_digests,
     time_finished,
@@ -32,6 +31,7 @@ from assay.journal.run_files import (
     write_summary,
     write_summary_at,
 )
+from assay.journal.spending import Spending
 
 
 class _Result(NamedTuple):
@@ -87,10 +87,10 @@ class EarlierResult:
         else:
             self._result = None
 
-    def restore(self, spent: dict[str, int] | None = None, costs: RunCosts | None = None) -> None:
+    def restore(self, spending: Spending | None = None) -> None:
         """Write the result back, if the run still has it.
 
-        `spent` and `costs` count the calls of this start too; without them it made none.
+        `spending` counts the calls of this start too; without it the start made none.
         """
         if self._result is None:
             return
@@ -98,10 +98,8 @@ class EarlierResult:
         # A start may have replaced the stored rows, because gold values have changed.
         digests = before.digests | result_digests(self._run)
         summary = replace(before, digests=digests, scoring_again=False)
-        if spent is not None:
-            summary.spent = spent
-        if costs is not None:
-            summary = replace(summary, **costs)
+        if spending is not None:
+            summary = summary.with_spending(spending)
         with suppress(StopRun):  # a full disk
             write_summary(self._run, summary)
             self._keep_time(written_ns)

@@ -12,7 +12,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from msgspec import to_builtins
 from msgspec.structs import replace
 
 from assay.core.error_counts import with_place
@@ -20,14 +19,14 @@ from assay.core.errors import AssayError
 from assay.core.types import ASK, Call, End, Record, Score
 from assay.files.plain_files import is_plain
 from assay.files.redact import Redactor
-from assay.journal.calls import CallReader, SharedReplies
+from assay.journal.calls import CallReader, ReusableCalls
 from assay.journal.disk_reserve import DiskReserve
 from assay.journal.index import ASK_CALL, INFRA_ERROR, OK, SHARED_CALL, SUBJECT_ERROR, RunIndex
 from assay.journal.line_types import CALLS, RECORDS, SCORES
 from assay.journal.lines import JournalFile, SyncThread, run_id
 from assay.journal.reader import RunReader
 from assay.journal.repair import Repair, reopen_cases, repair
-from assay.journal.run_files import FILES, RunCosts
+from assay.journal.run_files import FILES
 from assay.journal.sidecar import MIN_LINES
 
 # Characters of a failure's message in summary.json. The end of the case has all of it.
@@ -78,7 +77,7 @@ class Journal:
         self._has_replies = False
         self._call_places = self._unfinished_calls()
         self._call_reader = CallReader(folder)
-        self._shared_replies: SharedReplies | None = None
+        self._shared_replies: ReusableCalls | None = None
         self._open_calls: dict[int, list[int]] | None = None
         self._count = len(self.index.call_offsets) + len(self.index.ask.codes)  # calls and cases
         self._next_save = self._save_after()
@@ -138,12 +137,12 @@ class Journal:
         """Remember where the calls of each open case are, for a case that may lose its worker and begin again."""
         self._open_calls = {}
 
-    def shared_replies(self) -> SharedReplies | Replies:
+    def shared_replies(self) -> ReusableCalls | Replies:
         """Return the replies of earlier starts at the shared endpoint."""
         if not self._has_replies:
             return {}
         if self._shared_replies is None:
-            self._shared_replies = SharedReplies(self.folder)
+            self._shared_replies = ReusableCalls(self.folder)
         return self._shared_replies
 
     def done_map(self, total: int, *, retry_failed: bool) -> bytes:
@@ -171,27 +170,6 @@ class Journal:
             "subject_error": codes.count(SUBJECT_ERROR),
             "infra_error": codes.count(INFRA_ERROR),
         }
-
-    def spent(self) -> dict[str, int]:
-        """Return calls, retries, failed calls and tokens of all starts of this run.
-
-        Tokens are missing if calls were made and no endpoint reported any: 0 would be a measured number.
-        """
-        spent: dict[str, object] = to_builtins(self.index.spent)
-        counts = {name: count for name, count in spent.items() if type(count) is int}
-        if counts["calls"] and not counts["input_tokens"] and not counts["output_tokens"]:
-            return {name: count for name, count in counts.items() if not name.endswith("_tokens")}
-        return counts
-
-    def costs(self) -> RunCosts:
-        """Return what the calls of all starts of this run cost, for its summary."""
-        spent = self.index.spent
-        # Rounded, because a sum of many small floats has digits that no call has.
-        return RunCosts(
-            cost=None if spent.cost is None else round(spent.cost, 12),
-            scoring_cost=None if spent.scoring_cost is None else round(spent.scoring_cost, 12),
-            price_tables=list(spent.price_tables),
-        )
 
     def failures(self) -> tuple[dict[str, int], dict[str, str]]:
         """Return the number of failed cases by kind of failure, and the message of the first failure of each kind.

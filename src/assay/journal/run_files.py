@@ -13,7 +13,7 @@ import re
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal
 from zlib import crc32
 
 import msgspec
@@ -27,6 +27,7 @@ from assay.files.plain_files import is_plain, plain_problem, plain_size, read_pl
 from assay.files.write import own_temporary, write_whole
 from assay.journal.line_types import CALLS, RECORDS, SCORES
 from assay.journal.lines import FORMAT, DamagedLine, is_imported, other_format, read_header, run_id, seed
+from assay.journal.spending import CallCounts, Spending
 
 FILES = (CALLS, RECORDS, SCORES)
 """The files of the journal."""
@@ -99,14 +100,6 @@ class MergedShard(msgspec.Struct, frozen=True):
     journal: dict[str, int]
 
 
-class RunCosts(TypedDict):
-    """The fields of a summary that say what the calls cost."""
-
-    cost: float | None
-    scoring_cost: float | None
-    price_tables: list[str]
-
-
 class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
     """`summary.json`: state and results of the run. Each start rewrites it at its end.
 
@@ -125,7 +118,7 @@ class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
     exit_code: int
     seconds: float
     """The time of all starts that ended. A start that was killed is not measured."""
-    spent: dict[str, int]
+    spent: CallCounts
     this_start: dict[str, int]
     files: list[str]
     report: Report | None = None
@@ -157,11 +150,6 @@ class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One sentence that says why `exit_code` is not 0, or which task or memory of a run with code 0 has no score."""
 
     @property
-    def unpriced_calls(self) -> int:
-        """Paid calls whose price is not known, so that `cost` lacks it."""
-        return self.spent.get("unpriced_calls", 0)
-
-    @property
     def end_sentence(self) -> str:
         """Why the exit code is not 0: `No row has an answer, all 2 failed: …. Exit code 1`."""
         stop = "" if self.exit_reason.endswith("?") else "."
@@ -171,19 +159,29 @@ class Summary(msgspec.Struct, kw_only=True, omit_defaults=True):
     def reply_problems(self) -> list[str]:
         """Sentences about replies without an answer: those that were cut at the token limit, and those without text."""
         spent = self.spent
-        judge_replies = spent.get("judge_replies", 0)
-        own_replies = spent.get("calls", 0) - spent.get("failed", 0) - judge_replies
+        own_replies = spent.calls - spent.failed - spent.judge_replies
         sentences = []
-        for who, prefix, option, replies in (
-            ("", "", "--gen-kwargs", own_replies),
-            ("judge: ", "judge_", "--judge-kwargs", judge_replies),
+        for who, option, replies, cut, empty in (
+            ("", "--gen-kwargs", own_replies, spent.cut_replies, spent.empty_replies),
+            ("judge: ", "--judge-kwargs", spent.judge_replies, spent.judge_cut_replies, spent.judge_empty_replies),
         ):
-            if cut := spent.get(f"{prefix}cut_replies", 0):
+            if cut:
                 what = f"{who}{_part_of(cut, replies)} cut at max_tokens before an answer began"
                 sentences.append(f"{what}: raise it with {option} max_tokens=N")
-            if empty := spent.get(f"{prefix}empty_replies", 0):
+            if empty:
                 sentences.append(f"{who}{_part_of(empty, replies)} empty")
         return sentences
+
+    def with_spending(self, spending: Spending) -> Summary:
+        """Return the summary with what the calls of all starts have cost until now."""
+        # Rounded, because a sum of many small floats has digits that no call has.
+        return msgspec.structs.replace(
+            self,
+            spent=spending.counts(),
+            cost=None if spending.cost is None else round(spending.cost, 12),
+            scoring_cost=None if spending.scoring_cost is None else round(spending.scoring_cost, 12),
+            price_tables=list(spending.price_tables),
+        )
 
 
 def _part_of(count: int, replies: int) -> str:

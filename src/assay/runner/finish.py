@@ -72,7 +72,7 @@ class Finish:
         try:
             outcome = self._write_files(results, seconds)
         except AssayError:
-            self._earlier.restore(journal.spent(), journal.costs())
+            self._earlier.restore(journal.index.spent)
             raise
         except OSError as error:
             return self.stop(seconds, cannot_write(error.filename or self._opened.spec.output_dir, error))
@@ -94,7 +94,7 @@ class Finish:
         journal = self._journal
         # If only scoring was left, for example by another judge, its failure leaves the run finished, with the earlier
         # scores and files.
-        self._earlier.restore(journal.spent(), journal.costs())
+        self._earlier.restore(journal.index.spent)
         goes_on = isinstance(error, (StopRun, KeyboardInterrupt))
         if not goes_on or (isinstance(error, StartInterrupted) and self._folder.is_new):
             raise error
@@ -167,7 +167,6 @@ class Finish:
             newest=str(outcome.newest or "") if outcome else "",
             unscored=self._counts.unscored,
             ran_on=self._counts.ran_on,
-            **journal.costs(),
             adapted=journal.index.spent.adapted,
         )
 

@@ -26,6 +26,7 @@ from assay.core.suite_pages import StoredCase
 from assay.core.types import Call, Failure, Record, Score
 from assay.journal.earlier import EarlierScoring, earlier_scorings
 from assay.journal.run_files import RunInfo, Summary
+from assay.journal.spending import CallCounts
 from assay.store.cases import RunCases
 from assay.store.runs import find_run, state_of
 
@@ -238,7 +239,7 @@ def load(name: str | Path) -> Run:
         infra_error=0,
         exit_code=3,
         seconds=0.0,
-        spent={},
+        spent=CallCounts(),
         this_start={},
         files=[],
     )

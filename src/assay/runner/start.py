@@ -6,7 +6,6 @@ import asyncio
 import time
 from collections.abc import Mapping
 from contextlib import chdir, closing, nullcontext
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ from assay.core.errors import AssayError, ModelRefused, StartInterrupted, cannot
 from assay.core.events import halt, notify
 from assay.core.protocols import ScorerInput
 from assay.core.suite import RunFacts
+from assay.core.types import Call, Case
 from assay.engine.asker import facts_of
 from assay.engine.caller import Caller, CallLedger
 from assay.engine.cases import Cases
@@ -23,7 +23,7 @@ from assay.engine.gateway import Gateway, sdk_environment
 from assay.engine.loop import Loop, LoopSetup
 from assay.engine.permits import Permits
 from assay.engine.shared_calls import SharedCalls
-from assay.journal.calls import ReusableCalls, find_reusable
+from assay.journal.calls import ReusableCalls
 from assay.journal.disk_reserve import DiskReserve
 from assay.journal.earlier_result import EarlierResult
 from assay.journal.folder import RunFolder
@@ -165,12 +165,19 @@ class Start:
         spec, suite = self._opened.spec, self._opened.suite
         reusable = self._borrowed.calls(journal.folder)
         open_logs = [*reusable]
+
+        def find_reply(case: Case, stage: str, request_hash: str, n: int) -> Call | None:
+            for calls in reusable:
+                if (call := calls.find(case.key, stage, request_hash, n)) is not None:
+                    return call
+            return None
+
         before = journal.index.spent
         ledger = CallLedger(
             journal,
             self._opened.notify,
             spec.max_calls,
-            partial(find_reusable, reusable) if reusable else None,
+            find_reply if reusable else None,
             spec.max_cost,
             redactor=self._opened.redactor,
         )
@@ -179,7 +186,7 @@ class Start:
             if before.calls:
                 # Read before the first call of this start, so it has those of earlier starts only.
                 earlier = ReusableCalls(journal.folder)
-                ledger.shared = SharedCalls(earlier.find_by_key)
+                ledger.shared = SharedCalls(earlier.find)
                 open_logs.append(earlier)
         stop = self._stop
         with stop if self._signals else nullcontext():

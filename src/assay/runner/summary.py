@@ -16,6 +16,7 @@ from assay.core.report import CaseCounts, Report
 from assay.core.run_end import RunEnd, end_of_report, end_of_stopped, has_score
 from assay.journal.journal import Journal
 from assay.journal.run_files import Summary
+from assay.journal.spending import CallCounts
 
 # Errors that a report keeps, the most frequent ones.
 _MAX_ERRORS = 10
@@ -62,7 +63,7 @@ def make_summary(
         end = end_of_report(report, cases)
     counts = journal.counts(slots)
     failures, first_failures = journal.failures()
-    return Summary(
+    summary = Summary(
         state=state,
         score=score,
         scorers=scorers,
@@ -73,10 +74,11 @@ def make_summary(
         exit_code=end.code,
         exit_reason=end.reason,
         seconds=seconds,
-        spent=journal.spent(),
+        spent=CallCounts(),
         this_start={},
         files=[],
         report=report,
         failures=failures,
         first_failures=first_failures,
     )
+    return summary.with_spending(journal.index.spent)

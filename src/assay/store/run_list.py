@@ -202,7 +202,7 @@ def _listed(run: RunState, notes: RunNotes) -> ListedRun:
     if summary is None or run.state == "running":
         return listed
     listed.exit_code, listed.seconds, listed.cost = summary.exit_code, summary.seconds, summary.cost
-    listed.unpriced_calls = summary.unpriced_calls
+    listed.unpriced_calls = summary.spent.unpriced_calls
     for entry in summary.report.entries if summary.report else ():
         metric = entry.metrics[0] if entry.metrics else None
         if metric is not None and metric.value is not None:

@@ -71,7 +71,7 @@ def test_the_offline_judge_makes_no_calls() -> None:
     rows += [answer(10, right=True, label="Omission"), answer(11, right=False, label=[1, 1, 0])]
     run = calibrate(rows)
     result = found_in(run)
-    assert (run.exit_code, run.summary.spent["calls"]) == (0, 0)
+    assert (run.exit_code, run.summary.spent.calls) == (0, 0)
     assert (result.judge, result.kind, result.labels, result.overall.n) == (
         "offline",
         "answer",

@@ -65,7 +65,7 @@ def test_the_embedded_model_is_evaluated(weights: Path) -> None:
         )
         assert run.summary.this_start.get("paid") == paid or not run.asked
     assert next(run.cases()).scores["contains"].value == 1
-    assert run.summary.spent["calls"] == 2
+    assert run.summary.spent.calls == 2
 
 
 RUN = "assay.evaluate(rows, answer=double, score='exact_match', target='want', quiet=True)"

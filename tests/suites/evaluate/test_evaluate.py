@@ -355,7 +355,7 @@ def test_a_function_asks_a_model_through_its_context() -> None:
 
     run = assay.evaluate(ROWS, answer={"waits": waits, "awaits": awaits}, model=shout, target="answer")
     assert [case.answer for case in run.cases()] == ["2+2!", "2+2!", "3+3!", "3+3!", "2*4!", "2*4!"]
-    assert run.summary.spent["calls"] == 6
+    assert run.summary.spent.calls == 6
     params = [case.calls[0].request.params for case in run.cases() if case.calls[0].request]
     assert params[:2] == [{"temperature": 0}, {}]
 
@@ -456,7 +456,7 @@ def test_a_budget_stops_the_run_and_the_same_call_continues_it() -> None:
     assert codes[0] == 3
     assert codes[-1] == 0
     assert run.summary.state == "finished"
-    assert run.summary.spent["calls"] == 3
+    assert run.summary.spent.calls == 3
 
 
 def test_a_stopped_run_says_that_a_metric_was_not_measured() -> None:

@@ -98,7 +98,7 @@ def test_cancelling_aevaluate_lets_calls_in_flight_finish_and_the_run_continues(
     assert len(finished) == 2
     run = assay.load("results")
     assert run.summary.state == "stopped"
-    assert run.summary.spent["calls"] == 2
+    assert run.summary.spent.calls == 2
 
 
 def test_two_evaluations_run_side_by_side_in_one_loop() -> None:

@@ -281,7 +281,7 @@ def test_a_batch_that_was_stopped_continues(tmp_path: Path) -> None:
     assert len(lines[2:]) == 4
     assert set(lines) <= set(whole)
     assert run.folder == stopped.folder
-    assert (run.exit_code, run.summary.spent["calls"], run.summary.this_start["paid"]) == (0, 10, 6)
+    assert (run.exit_code, run.summary.spent.calls, run.summary.this_start["paid"]) == (0, 10, 6)
     assert len(results_of(run)) == 10
     shown = batch.run()
     assert (shown.asked, shown.files) == (False, run.files)
@@ -409,7 +409,7 @@ def test_a_run_that_is_scored_again_keeps_the_time_of_its_calls(tmp_path: Path) 
     write_summary(first.folder, msgspec.structs.replace(first.summary, seconds=20.5))
     batch.rows([row | {"expected_answer": 0} for row in numbered(2)])
     again = batch.run()
-    assert again.summary.spent["calls"] == 0
+    assert again.summary.spent.calls == 0
     assert 20.5 < again.summary.seconds < 40
     (listed,) = list_runs(batch.out, RunFilter())
     assert listed.seconds == again.summary.seconds

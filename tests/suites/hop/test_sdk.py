@@ -61,7 +61,7 @@ def test_a_foreign_client_is_metered_and_replayed(tmp_path: Path, server: FakeOp
     assert run.exit_code == 0
     requests = server.stats().requests
     assert sorted(seen.prompt for seen in requests) == [f"number {n}" for n in range(1, ROWS + 1)]
-    assert (run.summary.spent["calls"], run.summary.this_start["paid"]) == (ROWS, ROWS - 3)
+    assert (run.summary.spent.calls, run.summary.this_start["paid"]) == (ROWS, ROWS - 3)
     told = {seen.prompt: seen.reply for seen in requests}
     rows = results_of(run)
     assert [json.loads(row["hop_result"])["said"] for row in rows] == [told[f"number {row['n']}"] for row in rows]

@@ -11,6 +11,7 @@ import msgspec
 from assay.core.report import Entry, Metric
 from assay.journal.index import INFRA_ERROR, OK, SUBJECT_ERROR, RunIndex
 from assay.journal.integrity import FINAL_STATES
+from assay.journal.spending import CallCounts
 from assay.store.notes import notes_or_warning
 from assay.store.sql.sources import RunSource, literal
 
@@ -126,19 +127,20 @@ def _create(
 def _run_row(source: RunSource, warn: Callable[[str], object]) -> _RunRow:
     folder, info, summary, state = source.run.folder, source.run.info, source.run.summary, source.run.state
     counts: tuple[int | None, int | None, int | None]
+    spent: CallCounts | None
     if state in FINAL_STATES and summary is not None:
         counts, spent = (summary.ok, summary.subject_error, summary.infra_error), summary.spent
     elif source.has_journal:
         index = RunIndex.of_run(folder)
         ok, subject_error, infra_error = (index.ask.codes.count(code) for code in (OK, SUBJECT_ERROR, INFRA_ERROR))
-        counts, spent = (ok, subject_error, infra_error), msgspec.to_builtins(index.spent)
+        counts, spent = (ok, subject_error, infra_error), index.spent
     else:
-        counts, spent = (None, None, None), {}
+        counts, spent = (None, None, None), None
     notes = notes_or_warning(folder, warn)
     imported = info.imported
     # Calls without any token mean that no endpoint counted them. The file of an imported run may not have them.
-    has_tokens = spent.get("input_tokens") or spent.get("output_tokens")
-    unknown = not spent or (not has_tokens and (spent["calls"] > 0 or imported is not None))
+    has_tokens = spent is not None and (spent.input_tokens or spent.output_tokens)
+    unknown = spent is None or (not has_tokens and (spent.calls > 0 or imported is not None))
     options = info.spec.get("options")
     name = options.get("name") if isinstance(options, dict) else None
     return _RunRow(
@@ -154,11 +156,11 @@ def _run_row(source: RunSource, warn: Callable[[str], object]) -> _RunRow:
         ok=counts[0],
         subject_error=counts[1],
         infra_error=counts[2],
-        calls=spent.get("calls"),
-        retries=spent.get("retries"),
-        failed_calls=spent.get("failed"),
-        input_tokens=None if unknown else spent["input_tokens"],
-        output_tokens=None if unknown else spent["output_tokens"],
+        calls=spent.calls if spent else None,
+        retries=spent.retries if spent else None,
+        failed_calls=spent.failed if spent else None,
+        input_tokens=None if unknown or spent is None else spent.input_tokens or 0,
+        output_tokens=None if unknown or spent is None else spent.output_tokens or 0,
         imported=imported.format if imported else None,
         producer=imported.producer or None if imported else None,
         version=info.version,
