@@ -260,6 +260,7 @@ def test_a_text_without_prompt_needs_a_token_before_it(without: tuple[str, ...])
     [
         ({"tokenizer_backend": "spacy"}, "--model-args tokenizer_backend: expected one of auto, .*found 'spacy'"),
         ({"max_length": "long"}, "--model-args max_length: expected a whole number of at least 3, found 'long'"),
+        ({"max_length": "\udc80"}, "--model-args: .* is not UTF-8"),
         ({"tokenized_requests": "maybe"}, "--model-args tokenized_requests: expected true or false, found 'maybe'"),
     ],
 )

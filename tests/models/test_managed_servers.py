@@ -170,7 +170,9 @@ def test_flags_that_assay_sets_are_refused(name: str, value: Any) -> None:
 
 @pytest.mark.parametrize("seconds", ["soon", 0, -1, "inf", "nan"])
 def test_a_start_timeout_is_a_number_of_seconds(seconds: Any) -> None:
-    with pytest.raises(UsageError, match="--model-args start_timeout: expected a number of seconds above 0, found"):
+    with pytest.raises(
+        UsageError, match="--model-args start_timeout: expected a number of seconds above 0, at most a year, found"
+    ):
         vllm.connect(Connection(name="org/name", args={"start_timeout": seconds}))
 
 

@@ -125,6 +125,8 @@ def read_args(args: Mapping[str, Any], schema: type[ArgsT]) -> ArgsT:
     values = {name: None if value == "None" else value for name, value in args.items()}
     try:
         return msgspec.convert(values, schema, strict=False)
+    except UnicodeEncodeError as error:
+        raise UsageError(f"--model-args: {error.object!r} is not UTF-8") from None
     except msgspec.ValidationError as error:
         problems: list[Problem] = []
         place = str(error).partition(" - at `$.")[2].rstrip("`").partition(".")[0]

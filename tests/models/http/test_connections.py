@@ -7,8 +7,16 @@ from typing import Any
 
 import pytest
 
-from assay.core.errors import UsageError
-from assay.models.http.client import ConnectionPool, HttpConnection, HttpEndpoint, bearer
+from assay.core.errors import ModelError, UsageError
+from assay.models.http.client import (
+    REQUESTS_SPENT,
+    ConnectionPool,
+    HttpConnection,
+    HttpEndpoint,
+    RequestLimit,
+    bearer,
+    request_limit,
+)
 from assay.models.http.dialer import Dialer
 from assay.models.http.wire import ServerDisconnected
 
@@ -57,6 +65,29 @@ def test_the_connection_used_last_is_used_next(run: Run) -> None:
                 await endpoint.post("/x", b"")
                 assert pool_of(endpoint)._idle[-1] is last
             assert sorted(len(wire.requests) for wire in server.wires) == [1, 1, 1, 1, 11]
+            await endpoint.close()
+
+    run(main)
+
+
+def test_no_request_is_sent_beyond_a_limit(run: Run) -> None:
+    """Those of other tasks have none."""
+
+    async def main() -> None:
+        async with Wired(says(OK)) as server:
+            endpoint = HttpEndpoint(server.url, None, 20.0)
+
+            async def limited() -> None:
+                request_limit.set(RequestLimit(2))
+                for _ in range(2):
+                    await endpoint.post("/x", b"")
+                with pytest.raises(ModelError, match="not sent: the limit of 2 requests is reached") as caught:
+                    await endpoint.post("/x", b"")
+                assert caught.value.failure.kind == REQUESTS_SPENT
+
+            await asyncio.create_task(limited())
+            await endpoint.post("/x", b"")
+            assert sum(len(wire.requests) for wire in server.wires) == 3
             await endpoint.close()
 
     run(main)

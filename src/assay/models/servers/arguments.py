@@ -26,14 +26,14 @@ from assay.models.servers.server import START_SECONDS
 from assay.models.weights.files import find_snapshot, hash_model
 from assay.usercode.model_args import read_args
 
+# A year, because infinity is a number, too.
+_Seconds = Annotated[float, Meta(gt=0, le=31_536_000, description="a number of seconds above 0, at most a year")]
+
 
 class ServerArgs(LikelihoodArgs, frozen=True, forbid_unknown_fields=True):
     """assay's own --model-args of a managed server."""
 
-    # A year, because infinity is a number, too.
-    start_timeout: Annotated[float, Meta(gt=0, le=31_536_000, description="a number of seconds above 0")] = (
-        START_SECONDS
-    )
+    start_timeout: _Seconds = START_SECONDS
     """Seconds that the server may take until it is ready."""
 
 
