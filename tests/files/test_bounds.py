@@ -232,3 +232,22 @@ def test_keys_are_no_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     (tmp_path / "x.yaml").write_text("a: 1\nb: [1, 2, 3]\n")
     with pytest.raises(InputError, match="has more than 5 values"):
         read_yaml(tmp_path / "x.yaml")
+
+
+def test_an_alias_has_the_levels_of_what_it_repeats(tmp_path: Path) -> None:
+    """Twenty levels and an alias of twenty more, each of them shallow."""
+    path = tmp_path / "x.yaml"
+    for inside in (19, 20):
+        path.write_text(f"a: &a {'[' * 20}{']' * 20}\nb: {'[' * inside}*a{']' * inside}\n")
+        if inside == 19:
+            assert load_yaml(path).value["a"] == [[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]
+    with pytest.raises(InputError, match=r"x\.yaml:2: is nested more than 40 levels deep"):
+        load_yaml(path)
+
+
+def test_an_anchor_ends_with_its_document(tmp_path: Path) -> None:
+    path = tmp_path / "x.yaml"
+    path.write_text("a: &a [1]\n---\n*a\n")
+    for reader in (load_yaml, read_yaml):
+        with pytest.raises(InputError, match="another document"):
+            reader(path)

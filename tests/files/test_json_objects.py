@@ -213,6 +213,17 @@ def test_a_broken_line_in_the_middle_is_never_torn(tmp_path: Path) -> None:
     assert [problem.level for problem in problems] == ["error"]
 
 
+def test_an_object_of_several_lines_is_never_torn(tmp_path: Path) -> None:
+    """Programs write one on each line, so a person has not closed it."""
+    path = tmp_path / "a.jsonl"
+    path.write_text('{"id": 1}\n{"id": 2,\n"x": [1')
+    problems: list[Problem] = []
+    assert [record.value["id"] for record in read_objects(path, problems, torn="warning")] == [1]
+    assert [str(problem) for problem in problems] == [
+        f"{path}:2: is not JSON: expecting ',' delimiter in line 3, column 8"
+    ]
+
+
 def test_a_json_file_holds_a_list_or_one_object(tmp_path: Path) -> None:
     """A byte order mark is no value. The place of a record is its JSON path."""
     path = tmp_path / "a.json"

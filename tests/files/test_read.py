@@ -97,3 +97,11 @@ def test_utf16_is_refused_whoever_wrote_the_file(tmp_path: Path) -> None:
     for bounds in (BY_PEOPLE, BY_PROGRAMS):
         with pytest.raises(InputError, match="a.jsonl:1: this is UTF-16; save the file as UTF-8"):
             list(json_lines(path, bounds))
+
+
+def test_a_file_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    for bounds in (BY_PEOPLE, BY_PROGRAMS):
+        with pytest.raises(InputError, match=r"no\.jsonl: there is no such file"):
+            list(json_lines(tmp_path / "no.jsonl", bounds))
+        with pytest.raises(InputError, match="cannot be read"):
+            list(json_lines(tmp_path, bounds))

@@ -497,10 +497,11 @@ class _Scan:
         torn = position >= self._content_size
         if reason.startswith("Unterminated string"):
             torn = data.find(b"\n", position, self._content_size) < 0
-        if torn and self._torn == "warning" and self._line_of(position) == self._line:
+        line = self._line_of(position)
+        if torn and self._torn == "warning" and line == self._line:
             self._add(self._line, TORN, "warning")
         else:
-            self._add(self._line, not_json(reason, data, position).reason)
+            self._add(self._line, not_json(reason, data, position, line).reason)
         self._go_on(start)
 
     def _go_on(self, start: int) -> None:

@@ -95,7 +95,7 @@ def looks_like_replies(path: Path) -> bool:
     if path.suffix != ".jsonl" or not path.is_file():
         return False
     try:
-        row = next(iter(object_lines(path)), None)
+        row = next(object_lines(path), None)
     except InputError:
         return False
     keys = row.value.keys() if row else frozenset[str]()

@@ -250,7 +250,7 @@ def test_files_that_cannot_be_used(path: Path, value: Any, message: str) -> None
 def test_files_that_are_not_json(path: Path) -> None:
     """The message has the line; a missing file is reported too."""
     path.write_text('[\n{"question": 1,\n]')
-    with pytest.raises(InputError, match=r"labels\.json:3: not JSON"):
+    with pytest.raises(InputError, match=r"labels\.json:3: is not JSON"):
         read_labels(path, {})
     with pytest.raises(InputError, match="no such file; --labels names it"):
         read_labels(path.with_name("other"), {})

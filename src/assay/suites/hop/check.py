@@ -12,7 +12,7 @@ import msgspec
 
 from assay.core.errors import InputError, Problem, unreadable
 from assay.core.file_check import FileCheck, contents
-from assay.files.read import json_lines, object_lines, read_file
+from assay.files.read import BrokenJson, decode, json_lines, object_lines, read_file
 from assay.files.yaml_files import YAML_SUFFIXES, load_yaml
 from assay.suites.hop.batch_lines import is_meta, is_observer_line, is_pair, normalize_input
 from assay.suites.hop.contract import (
@@ -120,9 +120,9 @@ def _first_value(path: Path) -> Any:
     if not path.is_file():
         return None
     try:
-        line = next(iter(json_lines(path)), None)
-        return msgspec.json.decode(line.raw) if line else None
-    except (InputError, msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        line = next(json_lines(path), None)
+        return decode(line.raw) if line else None
+    except (InputError, BrokenJson):
         return None
 
 

@@ -271,7 +271,7 @@ def _name_time(file: Path) -> str:
 
 
 def _meta_time(file: Path) -> str:
-    first = next(iter(json_lines(file)), None)
+    first = next(json_lines(file), None)
     try:
         value = read_json(first.raw) if first else None
     except (ValueError, RecursionError):

@@ -33,9 +33,9 @@ from uuid import uuid4
 
 import msgspec
 
-from assay.core.errors import AssayError, InputError, Problem, UsageError, unreadable
+from assay.core.errors import AssayError, InputError, Problem, UsageError
 from assay.core.events import Ended, Event
-from assay.files.read import Place, json_lines, parse_object
+from assay.files.read import BrokenJson, Place, decode, json_lines, parse_object
 from assay.suites.hop.batch_lines import (
     function_fields,
     is_meta,
@@ -493,18 +493,15 @@ def _read_records(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
     problems: list[Problem] = []
     records: list[dict[str, Any]] = []
     left_out: list[int] = []
-    try:
-        for line in json_lines(path):
-            if line.raw[:1] == b"[" and is_pair(_decode_list(line.raw)):
-                left_out.append(line.number)  # a result without its input: nothing to run
-                continue
-            record = parse_object(line.raw, Place(path, line.number), problems)
-            if record is not None and _is_input(record):
-                records.append(record)
-            elif record is not None:
-                left_out.append(line.number)
-    except OSError as error:
-        raise InputError(unreadable(path, error)) from None
+    for line in json_lines(path):
+        if line.raw[:1] == b"[" and is_pair(_decode_list(line.raw)):
+            left_out.append(line.number)  # a result without its input: nothing to run
+            continue
+        record = parse_object(line.raw, Place(path, line.number), problems)
+        if record is not None and _is_input(record):
+            records.append(record)
+        elif record is not None:
+            left_out.append(line.number)
     if problems:
         raise InputError(problems)
     return records, left_out
@@ -512,8 +509,8 @@ def _read_records(path: Path) -> tuple[list[dict[str, Any]], list[int]]:
 
 def _decode_list(raw: bytes) -> Any:
     try:
-        return msgspec.json.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return decode(raw)
+    except BrokenJson:
         return None  # `parse_object` says what is wrong with the line
 
 

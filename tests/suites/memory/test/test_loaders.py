@@ -80,14 +80,14 @@ def test_a_function_alone_has_the_usual_statistics(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[{]", ":1: not JSON"),
-        ('[\n{"a": 1},\n{"a" 2}]', ":3: not JSON"),
-        ("", ": not JSON"),
+        ("[{]", ":1: is not JSON"),
+        ('[\n{"a": 1},\n{"a" 2}]', ":3: is not JSON"),
+        ("", ": is empty"),
         ("3", " $: must be a list of conversations"),
         ("[]", ": there is no conversation in it"),
         ("[{}]", " $[0]: is empty"),
         ("[[]]", " $[0]: must be an object, not a list"),
-        ("\udcff[]", "not JSON"),
+        ("\udcff[]", ":1: not UTF-8: byte 0xff"),
     ],
 )
 def test_files_that_are_not_data_are_refused(tmp_path: Path, name: str, text: str, message: str) -> None:
