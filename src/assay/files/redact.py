@@ -18,7 +18,7 @@ import html
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Iterator, Set as AbstractSet
+from collections.abc import Collection, Iterable, Iterator
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -310,9 +310,13 @@ def _encode(text: str) -> bytes:
     return text.encode(errors="surrogateescape")
 
 
-def _shortest(texts: AbstractSet[bytes]) -> list[bytes]:
+def _shortest(texts: Iterable[bytes]) -> list[bytes]:
     """Return the texts that contain no other one. Whatever has none of them has none of the longer texts either."""
-    return [text for text in texts if not any(other in text for other in texts - {text})]
+    shortest: list[bytes] = []
+    for text in sorted(texts, key=len):
+        if not any(other in text for other in shortest):
+            shortest.append(text)
+    return shortest
 
 
 def _find_spans(text: AnyStr, secrets: Iterable[AnyStr]) -> list[tuple[int, int]]:

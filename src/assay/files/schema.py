@@ -36,6 +36,7 @@ import msgspec
 from msgspec import Meta, Struct, inspect
 
 from assay.core.errors import InputError, Problem, unknown
+from assay.files.excerpt import cut_end
 
 T = TypeVar("T")
 KeyPath = tuple[str | int, ...]
@@ -388,5 +389,4 @@ def _wanted(kind: inspect.Type, wording: Wording) -> str:
 
 
 def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= _LONGEST_VALUE else f"{text[:_LONGEST_VALUE]}…"
+    return cut_end(repr(value), _LONGEST_VALUE)

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from assay.core.errors import InputError, Problem, similar, unreadable
-from assay.files.encoding import not_utf8
+from assay.files.read import not_utf8
 
 _PART_LINE = re.compile(r"^=== (\w+) ===\n", re.MULTILINE)
 _PLACEHOLDER = re.compile(r"\{(\w+)\}")

@@ -33,8 +33,8 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.utils import Namespace
 
 from assay.core.errors import UsageError
-from assay.files.bounds import MAX_TEXT_CHARS, TEXT_TOO_LARGE
 from assay.language.patterns import compile_pattern
+from assay.language.text_bounds import MAX_TEXT_CHARS, TEXT_TOO_LARGE
 
 # Loop turns and calls of one rendering.
 MAX_STEPS = 50_000

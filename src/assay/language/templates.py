@@ -14,8 +14,8 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from assay.core.errors import AssayError, UsageError
-from assay.files.bounds import MAX_TEXT_CHARS, TEXT_TOO_LARGE
 from assay.language.patterns import PatternStopped
+from assay.language.text_bounds import MAX_TEXT_CHARS, TEXT_TOO_LARGE
 
 if TYPE_CHECKING:
     import jinja2

@@ -15,9 +15,12 @@ from typing import Any
 import pytest
 
 import assay
+from assay.files.redact import MARK, Redactor, longest_secret
 from assay.suites.pipeline.code import process_runner
+from assay.suites.pipeline.code.javascript import JavaScriptRunner
 from assay.suites.pipeline.code.process_runner import ProcessRunner
-from assay.suites.pipeline.code.runner import Code, CodeError
+from assay.suites.pipeline.code.runner import Code, CodeError, CodeRunner, Language
+from assay.suites.pipeline.code.worker import MAX_PRINTED
 
 NAME = "pipeline.yaml:12 code"
 GOOD = "def main(x):\n    return x * 2\n"
@@ -390,3 +393,36 @@ def test_a_busy_process_does_not_outlive_a_killed_parent() -> None:
     parent.wait()
     parent.stdout.close()
     assert has_ended(pid)
+
+
+SECRET = "sk-0f8fad5b9cb"
+# JavaScript counts the smiley twice, and the message has no white space at its end.
+PRINTING = {
+    "python": "def main(key, before, pad):\n    print(key + pad)\n    raise ValueError('y' * before + key)\n",
+    "javascript": "module.exports = ({key, before, pad}) => { console.log(key + pad); throw 'y'.repeat(before) + key }",
+}
+
+
+@pytest.mark.parametrize(("language", "filler"), [("python", "\n"), ("python", "z"), ("javascript", "\U0001f600")])
+def test_a_process_sends_whole_secrets_or_nothing_of_them(language: Language, filler: str) -> None:
+    """It keeps the end of what was printed and the beginning of an error, and knows no secrets."""
+    redactor = Redactor([SECRET])
+    kept = 4 * (MAX_PRINTED + longest_secret() + 1)
+    places = {"\n": [kept], "z": [MAX_PRINTED], "\U0001f600": [kept // 8, kept // 4]}
+    lengths = [place + offset for place in places[filler] for offset in range(-16, 2)]
+
+    async def messages(runner: CodeRunner) -> list[str]:
+        found = []
+        for number, length in enumerate(lengths):
+            argument = {"key": SECRET, "before": 485 + number, "pad": filler * length}
+            with pytest.raises(CodeError) as caught:
+                await runner.run(Code(PRINTING[language], NAME, language), argument, 20)
+            found.append(caught.value.message)
+        await runner.close()
+        return found
+
+    runner = ProcessRunner(1) if language == "python" else JavaScriptRunner(1)
+    found = asyncio.run(messages(runner))
+    assert any(MARK in message for message in found)
+    for message in redactor.clean(found):
+        assert not any(SECRET[at : at + 4] in message for at in range(len(SECRET) - 3)), message

@@ -69,7 +69,9 @@ class ProcessRunner:
             "path": code.path,
             "argument": argument,
             "seconds": timeout,
-            "margin": longest_secret(),
+            # Characters of a long text beyond those that a message shows: a secret across the cut, and one that tells
+            # that there is more.
+            "margin": longest_secret() + 1,
         }
         try:
             line = msgspec.json.encode(request) + b"\n"

@@ -97,11 +97,11 @@ class RunnerByLanguage:
 
 
 def join_message(message: Message) -> str:
-    """Return the message of an error as one text. Its long texts are cut, but no secret in them is cut in two."""
+    """Return the message of an error as one text, without white space at its end. Its long texts are cut."""
     return "".join(
         piece if isinstance(piece, str) else (cut_end if piece[1] >= 0 else cut_start)(piece[0], abs(piece[1]))
         for piece in message
-    )
+    ).rstrip()
 
 
 def language_problem(value: object) -> str | None:

@@ -268,7 +268,7 @@ def _close_doors() -> None:
 
 def printed_note(text: str) -> Message:
     """Return the end of an error message: the text that the code printed, if any."""
-    return ["\nit printed: ", (text.rstrip(), -MAX_PRINTED)] if text.strip() else []
+    return ["\nit printed: ", (text, -MAX_PRINTED)] if text.strip() else []
 
 
 def _describe_place(error: BaseException, request: dict[str, Any]) -> Message:

@@ -1,4 +1,4 @@
-"""Bounds for the text of a rendered template. Those of files are in `read.py`."""
+"""The bound for the text of a rendered template. Those of files are in `files/read.py`."""
 
 from __future__ import annotations
 
