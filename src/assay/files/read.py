@@ -16,6 +16,7 @@ import re
 import stat
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import starmap
 from math import isfinite
 from pathlib import Path
 from typing import IO, Any, NamedTuple, Protocol, TypeVar
@@ -117,15 +118,16 @@ def json_lines(path: Path, bounds: Bounds = BY_PEOPLE) -> Iterator[Line]:
     try:
         refuse_special_file(path)
         with path.open("rb", buffering=1 << 18) as file:
-            yield from read_lines(file, path, bounds)
+            yield from starmap(Line, read_lines(file, path, bounds))
     except OSError as error:
         raise InputError(unreadable(path, error)) from None
 
 
-def read_lines(file: IO[bytes], path: Path, bounds: Bounds = BY_PEOPLE) -> Iterator[Line]:
-    """Yield every line of an open file that is not blank. Accepts a BOM, CRLF and a missing line break at the end.
+def read_lines(file: IO[bytes], path: Path, bounds: Bounds = BY_PEOPLE) -> Iterator[tuple[int, int, bytes]]:
+    """Yield number, offset and bytes of every line of an open file that is not blank, as `Line` describes them.
 
-    Raises InputError for a line without end, and for UTF-16, in which every line would be a problem.
+    Accepts a BOM, CRLF and a missing line break at the end. Raises InputError for a line without end, and for UTF-16,
+    in which every line would be a problem.
     """
     readline, longest = file.readline, bounds.line
     number = offset = 0
@@ -140,7 +142,7 @@ def read_lines(file: IO[bytes], path: Path, bounds: Bounds = BY_PEOPLE) -> Itera
             message = f"the line is longer than {longest:,} bytes; is this a file of JSON lines?"
             raise InputError(Problem(f"{path}:{number}", message))
         if text:
-            yield Line(number, offset, text)
+            yield number, offset, text
         offset += len(raw)
 
 
