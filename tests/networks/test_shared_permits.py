@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from pathlib import Path
 from typing import Any
 
 import pytest
 import uvloop
 
 from assay.core.events import Event, Noted, notify
-from assay.core.types import Failure
+from assay.core.roles import CHAT
+from assay.core.types import Failure, Request, Response
+from assay.engine.caller import Caller, CallLedger
 from assay.engine.permits import MAX_FAILURES, Permits
+from assay.engine.several import SeveralEndpoints
+from assay.journal.journal import Journal
+
+from support.engine_run import facts
 
 REFUSED = Failure("unreachable", "http://a cannot be reached")
 BROKEN = Failure("server_error", "http://a answered 500")
@@ -208,6 +215,47 @@ def test_a_cancelled_call_that_tried_an_endpoint_again_lets_another_call_try_it(
         assert [await permits.acquire(0), await permits.acquire(0)] == [1, 0]
         permits.release(0)
         assert await permits.acquire(0) == 0
+
+    run(main)
+
+
+@pytest.mark.parametrize("reply", ["answers", "odd"])
+def test_an_endpoint_that_answers_the_call_that_tries_it_is_tried_by_no_second_call(
+    run: Callable[[Main], None], tmp_path: Path, reply: str
+) -> None:
+    """Also if the provider cannot read the answer."""
+    told: list[str] = []
+
+    class Member:
+        can = frozenset({CHAT})
+
+        def __init__(self, endpoint: str) -> None:
+            self.endpoint = endpoint
+
+        async def send(self, request: Request, seed: int) -> Response:
+            if reply == "odd" and self.endpoint == "http://a" and not told[-1].endswith("answers again"):
+                raise KeyError("text")
+            return Response("yes")
+
+        async def close(self) -> None: ...
+
+    async def main() -> None:
+        notify.set(lambda event: told.append(event.text) if isinstance(event, Noted) else None)
+        permits = two_endpoints(1)
+        fail(permits, await permits.acquire(0), REFUSED)
+        other = await permits.acquire(0)
+        await permits.wait_for_one()
+        permits.release(other)
+        model = SeveralEndpoints([Member("http://a"), Member("http://b")])
+        journal = Journal(tmp_path, [], [])
+        ledger = CallLedger(journal, lambda _: None, None, None)
+        caller = Caller(facts("m", model), model, permits, ledger, seed=1, max_retries=1, max_wait=0.0)
+        try:
+            await caller.send(Request(model="m", prompt="?"), 0, 0)
+        finally:
+            journal.close()
+        assert told[-1] == "http://a answers again"
+        assert not permits.lanes[0].may_try
 
     run(main)
 

@@ -34,7 +34,7 @@ from assay.engine.reasoning import split_reasoning
 from assay.engine.several import SeveralEndpoints
 from assay.engine.shared_calls import SharedCalls
 from assay.files.redact import Redactor
-from assay.journal.calls import SharedReplies
+from assay.journal.calls import ReusableCalls
 from assay.journal.journal import Journal, Replies
 
 # Without a Retry-After header the wait doubles with each attempt, from the first value up to the longest. The
@@ -224,11 +224,11 @@ class Caller:
         self._same_failures = 0
         self._adapted: tuple[str, ...] = ()
 
-    def bind(self, case: Case, stage: str, try_: int, replies: Replies | SharedReplies) -> CaseAsker:
+    def bind(self, case: Case, stage: str, try_: int, replies: Replies | ReusableCalls) -> CaseAsker:
         """Return the model for one try of one case. `replies` are logged calls that the try may replay."""
         return CaseAsker(self.facts, partial(self._find_or_make, case, stage, try_, replies))
 
-    def bind_shared(self, replies: Replies | SharedReplies) -> CaseAsker:
+    def bind_shared(self, replies: Replies | ReusableCalls) -> CaseAsker:
         """Return the model for the gateway's shared endpoint, which all cases use.
 
         A request there does not tell its case, so equal requests are numbered over the whole run.
@@ -240,7 +240,7 @@ class Caller:
         case: Case,
         stage: str,
         try_: int,
-        replies: Replies | SharedReplies,
+        replies: Replies | ReusableCalls,
         request: Request,
         hash_: str,
         n: int,
@@ -341,10 +341,10 @@ class Caller:
                     raise error from error.__cause__
                 await self._wait_before_retry(error, rounds)
                 continue
-            self.permits.release(at)
             self._reply_count += 1
             self._reply_counts[at] += 1
             self.permits.succeeded(at)
+            self.permits.release(at)
             if response.adapted and response.adapted != self._adapted:
                 self._tell_adapted(response.adapted)
             response = self._priced(request, split_reasoning(response))
@@ -370,6 +370,7 @@ class Caller:
                 raise raised
             # A bug of the provider, for example with an odd reply. It must not count against the evaluated model.
             failure = Failure("bad_reply", f"the provider raised {type(raised).__name__}: {raised}")
+            self.permits.failed(failure, at)
             error = self._without_secrets(ModelError(failure, retry=True))
             error.__cause__ = raised
             return error

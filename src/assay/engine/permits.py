@@ -122,11 +122,11 @@ class Permits:
             raise
 
     def release(self, at: int = 0) -> None:
-        """Return a permit of an endpoint and wake the next call."""
+        """Return a permit of an endpoint and wake the next call. Tell `succeeded` or `failed` before."""
         lane = self.lanes[at]
         lane.busy -= 1
         if lane.is_tried:
-            # The call was cancelled, so it says nothing about the endpoint.
+            # Neither was told: the call was cancelled, so it says nothing about the endpoint.
             lane.is_tried, lane.may_try = False, True
         if self._waiting_calls or self._waiting_workers:
             self._wake()
