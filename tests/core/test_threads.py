@@ -178,14 +178,14 @@ def test_a_forked_process_starts_threads_of_its_own() -> None:
     """Its pools do not wait for threads that only its parent has, nor for a lock that one of them held."""
     program = """if True:
         import asyncio, os, signal, threading
-        from assay.language.patterns import apart, compile_pattern
+        from assay.language.patterns import call_without_blocking, compile_pattern
         from assay.core.threads import DaemonPool
         from assay.usercode.loop import compute
 
         pool, gate = DaemonPool(2, "t"), threading.Event()
         async def use():
             text = "a" * 20_000
-            return [await pool.run(lambda: 1), await compute(lambda: 2), await apart(compile_pattern("a+").findall, text)]
+            return [await pool.run(lambda: 1), await compute(lambda: 2), await call_without_blocking(compile_pattern("a+").findall, text)]
         async def main():
             waiting = [asyncio.ensure_future(pool.run(gate.wait)) for _ in range(3)]
             await asyncio.sleep(0)
