@@ -253,7 +253,23 @@ def test_a_run_that_takes_replies_of_the_run_it_replaces_takes_them_in_each_star
         assert "It takes the replies to equal requests from" in stopped
         assay(project, *hop_at(server))
         asked = [body["messages"][-1]["content"] for body in server.bodies[6:]]
-    assert sorted(asked) == ["Kindly greet N1", "Kindly greet N3", "Kindly greet N5"]
+        assert sorted(asked) == ["Kindly greet N1", "Kindly greet N3", "Kindly greet N5"]
+
+
+def test_a_second_edit_loses_no_reply_of_the_first_run(project: Path) -> None:
+    """The run between the two was stopped before it came to the row that no edit concerns."""
+    one, two = (json.loads(line) for line in ROWS.splitlines())
+    lines = [json.dumps({**row, "id": n, "name": f"N{n}"}) for n, row in enumerate((two, two, one))]
+    (project / "rows.jsonl").write_text("\n".join(lines) + "\n")
+    with LoopbackServer(shout) as server:
+        words = [*hop_at(server), "--concurrency", "1"]
+        assay(project, *words)
+        (project / "two.txt").write_text("Kindly greet ")
+        assay(project, *words, "--max-calls", "1", expect=3)
+        (project / "two.txt").write_text("Warmly greet ")
+        assay(project, *words)
+        asked = [body["messages"][-1]["content"] for body in server.bodies[4:]]
+    assert asked == ["Warmly greet N0", "Warmly greet N1"]
 
 
 def test_a_killed_run_is_continued_only_if_its_prompts_are_as_they_were(project: Path) -> None:

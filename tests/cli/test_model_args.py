@@ -6,13 +6,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import assay
 from assay.core import registry
 from assay.core.errors import UsageError
 from assay.core.roles import Role
-from assay.usercode.model_args import arguments_for, check_arguments, with_options_of_arguments
+from assay.usercode.model_args import arguments_for, check_arguments, read_args, with_options_of_arguments
 
 from conftest import Assay
 from servers.loopback import LoopbackServer, chat
@@ -219,3 +220,11 @@ def test_flags_of_the_harness_reach_a_provider_that_takes_them(sums: Path, assay
     assert assay_in(*words).returncode == 0
     assert list((sums / "out").glob("assay/*/calls.jsonl")) == [calls]
     assert "{'pretrained': 'm', 'batch_size': 1}" in calls.read_text()
+
+
+def test_a_key_that_is_no_text_is_refused_with_a_sentence() -> None:
+    class Args(msgspec.Struct, forbid_unknown_fields=True):
+        names: dict[str, str] = {}
+
+    with pytest.raises(UsageError, match="--model-args: Expected `str`"):
+        read_args({"names": {1: "one"}}, Args)

@@ -118,6 +118,7 @@ class Scene:
             build=_build,
             identity={},
             roles={},
+            key_variables=[],
             models={},
             seed=0,
             timeout=TIMEOUT,

@@ -44,7 +44,7 @@ def build():
 async def connect_twice():
     plan = WorkerPlan(
         folder=".", output="out", version=assay.__version__, build=build,
-        identity={}, roles={}, models={}, seed=0, timeout=300.0,
+        identity={}, roles={}, key_variables=[], models={}, seed=0, timeout=300.0,
     )
     here = worker.CaseWorker(plan)
     hello = await here.hello(1)
@@ -87,6 +87,7 @@ def test_a_driver_that_connects_again_learns_of_all_files(tmp_path: Path, monkey
         build=_build,
         identity={},
         roles={},
+        key_variables=[],
         models={},
         seed=0,
         timeout=300.0,

@@ -15,7 +15,7 @@ import pytest
 from assay.core.errors import InputError, Problem
 from assay.files.json_objects import read_objects
 from assay.files.read import BY_PEOPLE, BY_PROGRAMS, is_deeper, json_lines, object_lines, read_json
-from assay.files.yaml_files import BY_PEOPLE as YAML_BY_PEOPLE, load_yaml, read_yaml
+from assay.files.yaml_files import YAML_BY_PEOPLE, load_yaml, read_yaml
 
 from support.commands import TIMEOUT, environment
 
@@ -187,7 +187,7 @@ def test_odd_yaml_is_a_sentence(tmp_path: Path, text: str, message: str) -> None
 @pytest.mark.parametrize("count", [350, 1_000])
 def test_too_many_values_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, count: int) -> None:
     """Some more than the bound, here a thousandth, and so many that the rest of the file is not even read."""
-    monkeypatch.setattr("assay.files.yaml_files.BY_PEOPLE", YAML_BY_PEOPLE._replace(values=300))
+    monkeypatch.setattr("assay.files.yaml_files.YAML_BY_PEOPLE", YAML_BY_PEOPLE._replace(values=300))
     monkeypatch.setattr("assay.files.yaml_files._LARGE", 500)  # characters of a file whose values are counted first
     (tmp_path / "many.yaml").write_text("a: [" + "1," * count + "]")
     with pytest.raises(InputError, match=r"many\.yaml:1: has more than 300 values"):
@@ -226,7 +226,7 @@ def test_the_bounds_of_yaml_of_programs_are_wider(tmp_path: Path) -> None:
 
 
 def test_keys_are_no_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("assay.files.yaml_files.BY_PROGRAMS", YAML_BY_PEOPLE._replace(values=5))
+    monkeypatch.setattr("assay.files.yaml_files.YAML_BY_PROGRAMS", YAML_BY_PEOPLE._replace(values=5))
     (tmp_path / "x.yaml").write_text("a: 1\nb: [1, 2]\n")
     assert read_yaml(tmp_path / "x.yaml") == {"a": 1, "b": [1, 2]}
     (tmp_path / "x.yaml").write_text("a: 1\nb: [1, 2, 3]\n")

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
-from assay.core.errors import ModelError, ModelRefused
+from assay.core.errors import ModelError, ModelRefused, StopRun
 from assay.core.protocols import Context, ScorerInput
 from assay.core.roles import Role
 from assay.core.types import Failure, Response
+from assay.journal.journal import Journal
 from assay.journal.run_files import read_summary, write_summary
+from assay.runner.results import load
 
 from support.engine_run import EchoModel, FunctionScorer
 from support.word_run import WordRun
@@ -155,3 +158,41 @@ def test_the_error_of_a_scorer_is_told_without_secrets(tmp_path: Path, monkeypat
     (first, *_) = run.notices
     assert "could not be scored: ValueError: 401 for [redacted]" in first
     assert secret not in first
+
+
+def test_a_start_that_fails_after_a_repair_leaves_no_finished_run_without_its_lines(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A damaged line is gone by then. The next start asks for its case."""
+    run = WordRun(tmp_path)
+    records = run.start(EchoModel()).folder / "records.jsonl"
+    records.write_bytes(records.read_bytes().replace(b'"two"', b'"TWO"', 1))
+
+    class FullDisk(Journal):
+        def __init__(self, *args: Any, **options: Any) -> None:
+            super().__init__(*args, **options)
+            self.close()
+            raise StopRun("no room is left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("assay.runner.start.Journal", FullDisk)
+        with pytest.raises(StopRun, match="no room"):
+            run.start(EchoModel())
+    assert run.start(EchoModel()).summary.ok == 2
+    assert len([case for case in load(records.parent).cases() if case.status == "ok"]) == 2
+
+
+def test_a_start_that_fails_before_a_repair_leaves_the_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = WordRun(tmp_path)
+    folder = run.start(EchoModel()).folder
+
+    def refuse(*_: object, **__: object) -> None:
+        raise StopRun("no room is left")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("assay.runner.start.Journal", refuse)
+        with pytest.raises(StopRun, match="no room"):
+            run.start(EchoModel(), strict=True)
+    summary = read_summary(folder)
+    assert summary is not None
+    assert (summary.state, summary.scoring_again) == ("finished", False)

@@ -212,3 +212,15 @@ def test_an_exception_without_a_text_is_named_by_its_type() -> None:
     assert raised_as(KeyError("gone")) == "KeyError: 'gone'"
     assert raised_as(StopIteration()) == "StopIteration"
     assert failure_of(StopIteration()).message == "StopIteration"
+
+
+@pytest.mark.parametrize("own_task", [True, False])
+def test_code_that_exits_when_its_time_is_over_took_too_long(own_task: bool) -> None:
+    async def exits() -> None:
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            sys.exit(2)
+
+    with pytest.raises(UserCodeError, match=r"took longer than 0\.02 s"):
+        asyncio.run(user_function.call(exits, timeout=0.02, own_task=own_task))

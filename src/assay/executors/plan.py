@@ -21,6 +21,7 @@ from assay.core.spec import RunSpec, SuiteOptions
 from assay.core.suite import Suite, WorkerSolver
 from assay.engine.asker import ModelFacts, facts_of
 from assay.engine.connect import Connections
+from assay.files.redact import secret_variables
 from assay.models.python import PythonModel
 from assay.suites import find_suite
 from assay.usercode.plugins import describe_provider
@@ -37,6 +38,8 @@ class WorkerPlan(Struct, frozen=True, kw_only=True):
     build: Callable[[], WorkerSolver]
     identity: Any
     roles: dict[str, ModelFacts]
+    key_variables: list[str]
+    """The names of variables with keys of models, which no text of a worker may contain a part of."""
     models: dict[str, Callable[[], Model]]
     """The models that compute in the worker's process, by role."""
     seed: int
@@ -54,6 +57,7 @@ def make_plan(suite: Suite[Any, Any], models: Mapping[str, Model], *, home: Path
         build=suite.recipe() or partial(build_from_spec, spec.suite, msgspec.to_builtins(spec)),
         identity=msgspec.to_builtins(suite.ask_identity(), str_keys=True),
         roles={name: facts_of(role, models[name]) for name, role in suite.roles.items()},
+        key_variables=sorted(secret_variables(suite.roles.values(), spec.gen_kwargs)),
         models={name: _recipe_of(role, models[name], suite) for name, role in suite.roles.items() if computes(role)},
         seed=spec.seed,
         timeout=spec.timeout,

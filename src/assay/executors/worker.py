@@ -58,6 +58,7 @@ from assay.executors.messages import (
 from assay.executors.outbox import Outbox
 from assay.executors.plan import WorkerPlan
 from assay.files.excerpt import cut_end
+from assay.files.redact import Redactor, secrets_from_environment
 from assay.usercode.blocked_calls import BlockedCall, CaseCalls, case_calls
 from assay.usercode.opened_files import ForwardedFiles
 from assay.usercode.thread_alarm import ThreadAlarm
@@ -198,6 +199,7 @@ class CaseRunner:
                     os.chdir(plan.folder)
                 self._files = ForwardedFiles(lambda file: self._outbox.put(Opened(file)), apart_from=Path(plan.output))
                 self._files.__enter__()  # as long as the process lives
+                Redactor(secrets_from_environment(plan.key_variables))  # from now on no text is cut inside of one
                 self._worker_solver = plan.build()
                 self._models = {role: connect() for role, connect in plan.models.items()}
                 self._gateway = Gateway(plan.roles)

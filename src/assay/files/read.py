@@ -6,7 +6,8 @@
     value = decode(raw)                              # BrokenJson says what is wrong, with line and column
     value = read_json(path)                          # a JSON document that another program wrote
 
-Everything that is refused is an InputError with one sentence. A run and `assay check` use the same readers.
+Everything that is refused is an InputError with one sentence; bytes without a file raise BrokenJson. A run and `assay
+check` use the same readers.
 """
 
 from __future__ import annotations

@@ -98,15 +98,18 @@ def secrets_from_environment(key_names: Collection[str] = ()) -> list[str]:
     return secrets
 
 
+def secret_variables(roles: Collection[Role], params: dict[str, Any]) -> set[str]:
+    """Return the names of the variables whose values the models of a run get as keys, whatever they are called."""
+    keys = {role.key for role in roles if role.key}
+    return keys.union(header_variables(params), *(header_variables(role.params) for role in roles))
+
+
 def secrets_of(roles: Collection[Role], params: dict[str, Any]) -> list[str]:
     """Return the values that no file of a run may contain: secrets of the environment, and keys in `.env` files.
 
     `params` are the run's parameters. Their headers may name further variables.
     """
-    key_names = {role.key for role in roles if role.key}.union(
-        header_variables(params), *(header_variables(role.params) for role in roles)
-    )
-    secrets = secrets_from_environment(key_names)
+    secrets = secrets_from_environment(secret_variables(roles, params))
     for file in {role.env_file for role in roles if role.env_file}:
         secrets += keys_in(file).values()
     return secrets

@@ -40,9 +40,9 @@ class YamlBounds(NamedTuple):
     """Values after aliases are unfolded. Ten aliases of ten aliases of ten aliases unfold to thousands."""
 
 
-BY_PEOPLE = YamlBounds(document=1 << 25, levels=40, values=300_000)
+YAML_BY_PEOPLE = YamlBounds(document=1 << 25, levels=40, values=300_000)
 """Files that people write for assay."""
-BY_PROGRAMS = YamlBounds(document=1 << 26, levels=100, values=5_000_000)
+YAML_BY_PROGRAMS = YamlBounds(document=1 << 26, levels=100, values=5_000_000)
 """Files that other programs wrote, which may come from anywhere."""
 
 # A text with fewer characters cannot have too many values, unless aliases repeat them.
@@ -51,7 +51,7 @@ _LARGE = 1 << 19
 _MAX_KEYS = 100_000
 # What may begin a level of nesting: `[` and `{`, and the indentation or the dashes before a value.
 _BRACKET = re.compile(r"[\[{]")
-_INDENT = re.compile(rf"^[ \-?:]{{{BY_PEOPLE.levels}}}", re.MULTILINE)
+_INDENT = re.compile(rf"^[ \-?:]{{{YAML_BY_PEOPLE.levels}}}", re.MULTILINE)
 
 
 class FunctionRef(NamedTuple):
@@ -106,7 +106,7 @@ def load_yaml(path: Path, *, last_key_wins: bool = False) -> YamlFile:
     With `last_key_wins` a key that is written twice is no error: the last value counts.
     """
     try:
-        text = read_file(path, BY_PEOPLE.document).decode("utf-8-sig")
+        text = read_file(path, YAML_BY_PEOPLE.document).decode("utf-8-sig")
     except FileNotFoundError:
         raise InputError(Problem(str(path), f"there is no such file{similar_file(path)}")) from None
     except UnicodeDecodeError as error:
@@ -118,7 +118,7 @@ def load_yaml(path: Path, *, last_key_wins: bool = False) -> YamlFile:
 
 def parse_yaml(text: str, path: Path, *, last_key_wins: bool = False) -> YamlFile:
     """Do what `load_yaml` does, for a text. `path` names it in messages."""
-    if not _is_small(text) and (excess := _find_excess(text, BY_PEOPLE)):
+    if not _is_small(text) and (excess := _find_excess(text, YAML_BY_PEOPLE)):
         raise InputError(Problem(f"{path}:{excess.line}", excess.reason))
     try:
         loader = _Loader(text)
@@ -158,17 +158,17 @@ def _explain(error: yaml.MarkedYAMLError, text: str, line: int) -> str:
 def read_yaml(path: Path) -> Any:
     """Return the value of a YAML file of another program, with dates as text.
 
-    Raises InputError if it is no YAML, or has too much for BY_PROGRAMS.
+    Raises InputError if it is no YAML, or has too much for YAML_BY_PROGRAMS.
     """
     try:
-        return decode_yaml(read_file(path, BY_PROGRAMS.document), str(path))
+        return decode_yaml(read_file(path, YAML_BY_PROGRAMS.document), str(path))
     except OSError as error:
         raise InputError(unreadable(path, error)) from None
 
 
 def decode_yaml(text: str | bytes, where: str) -> Any:
     """Do what `read_yaml` does, for a text. `where` names it in messages."""
-    if excess := _find_excess(text, BY_PROGRAMS):
+    if excess := _find_excess(text, YAML_BY_PROGRAMS):
         raise InputError(Problem(where, excess.reason))
     try:
         value = yaml.load(text, Loader=_Base)  # noqa: S506 - a safe loader
@@ -195,7 +195,7 @@ def _is_small(text: str) -> bool:
     return (
         len(text) < _LARGE
         and "*" not in text
-        and len(_BRACKET.findall(text)) <= BY_PEOPLE.levels
+        and len(_BRACKET.findall(text)) <= YAML_BY_PEOPLE.levels
         and not _INDENT.search(text)
     )
 

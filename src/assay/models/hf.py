@@ -57,8 +57,8 @@ class HfArgs(Struct, frozen=True, forbid_unknown_fields=True):
     """The model's name once more."""
     revision: Word | None = None
     backend: str | None = None
-    tokenizer: str | None = None
-    peft: str | None = None
+    tokenizer: Word | None = None
+    peft: Word | None = None
     dtype: Literal["auto", _DType] | None = None
     softmax_dtype: _DType | None = None
     device: Annotated[str, Meta(pattern=_DEVICE, description="cpu, cuda, cuda:0 or mps")] | None = None
@@ -224,8 +224,8 @@ def _settings(args: HfArgs, connection: Connection, folder: Path) -> LoadModel:
     think_end = args.think_end_token
     return LoadModel(
         folder=str(folder),
-        tokenizer=str(find_folder(args.tokenizer) if args.tokenizer else folder),
-        peft=str(find_folder(args.peft, what="peft")) if args.peft else "",
+        tokenizer=str(find_folder(str(args.tokenizer)) if args.tokenizer else folder),
+        peft=str(find_folder(str(args.peft), what="peft")) if args.peft else "",
         dtype=args.dtype or "auto",
         softmax_dtype=args.softmax_dtype or "",
         device=args.device or "",

@@ -29,26 +29,22 @@ class BorrowedReplies:
         self._opened = opened
         self._identity = identity
         spec = opened.spec
-        self.runs = [find_run(spec.reuse, other_than=f"-{identity.ask}")] if spec.reuse else []
-        """The run of `--reuse`, or the replaced one. Empty: similar ones are looked for."""
+        self._reused = [find_run(spec.reuse, other_than=f"-{identity.ask}")] if spec.reuse else []
+        self.replaced: Path | None = None
+        """The run that this one replaces: it asks nearly the same."""
 
     @property
-    def replaced(self) -> str:
+    def replaced_name(self) -> str:
         """The replaced run, for run.json: its name if it is a neighbour, else its path. Empty if there is none."""
-        if self._opened.spec.reuse or not self.runs:
+        if self.replaced is None:
             return ""
-        (run,) = self.runs
-        return run.name if run.parent.resolve() == self._identity.home.resolve() else str(run.resolve())
+        is_neighbour = self.replaced.parent.resolve() == self._identity.home.resolve()
+        return self.replaced.name if is_neighbour else str(self.replaced.resolve())
 
     def continue_run(self, info: RunInfo) -> None:
         """Take the replies that the first start of a run has taken: that start may have been stopped."""
-        if not info.replaces or self.runs:
-            return
-        run = self._identity.home / info.replaces
-        if folders.is_run_folder(run):
-            self.runs = [run]
-        else:
-            self._opened.notice([f"{run} is gone. Its replies, which this run took, are requested again"])
+        if info.replaces:
+            self.replaced = self._identity.home / info.replaces
 
     def take_replies_of_outdated_run(self, outdated: OutdatedRun) -> None:
         """Tell why this is another run than the newest one that asks the same, and take the replies of that."""
@@ -57,16 +53,16 @@ class BorrowedReplies:
             f"{names_of(changed)}, which the code of the run reads, changed since {run.name}, so this is another run"
         )
         if self._opened.suite.roles and not self._opened.has_python_model:
-            self.runs = self.runs or [run]
-            reason += f". It takes the replies to equal requests from {self.runs[0].name}"
+            self.replaced = self.replaced or run
+            reason += f". It takes the replies to equal requests from {self.replaced.name}"
         self._opened.notice([reason])
 
-    def calls(self, own: Path) -> list[ReusableCalls]:
+    def calls(self, own: Path, *, is_complete: bool) -> list[ReusableCalls]:
         """Return the calls of the runs whose replies to equal requests are taken. `own` is this run's folder.
 
-        Replies that may be outdated are left out.
+        Replies that may be outdated are left out. `is_complete` says that no case is left to run.
         """
-        runs = self.runs or self._similar_runs(own)
+        runs = [*self._reused, *self._replaced_runs(is_complete=is_complete)] or self._similar_runs(own)
         usable: list[ReusableCalls] = []
         for run in runs:
             if self._opened.has_python_model and (changed := outdated_files(run / CODE_FILES)):
@@ -75,6 +71,23 @@ class BorrowedReplies:
             else:
                 usable.append(ReusableCalls(run))
         return usable
+
+    def _replaced_runs(self, *, is_complete: bool) -> list[Path]:
+        """Return the replaced run, the one that it replaced, and so on: each may have been stopped early."""
+        runs: list[Path] = []
+        run = self.replaced
+        while run is not None and run not in runs:
+            if not folders.is_run_folder(run):
+                if not is_complete:
+                    self._opened.notice([f"{run} is gone. Its replies, which this run took, are requested again"])
+                break
+            runs.append(run)
+            try:
+                replaced = read_info(run).replaces
+            except AssayError:
+                break  # a damaged run lends the replies that it has
+            run = run.parent / replaced if replaced else None
+        return runs
 
     def _similar_runs(self, own: Path) -> list[Path]:
         """Return the newest runs with the suite's `reuse_identity`: in the output folder, or in folders beside it."""

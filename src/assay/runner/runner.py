@@ -76,8 +76,8 @@ class Runner:
         self.identity.continued = run
 
     def borrow_replies(self, run: Path) -> None:
-        """Take replies of this run for the same case and the same request, as `--reuse` does."""
-        self._borrowed.runs = [run]
+        """Take replies of this run for the same case and the same request, in this start and in later ones."""
+        self._borrowed.replaced = run
 
     def show_finished(self) -> Run | None:
         """Return the run if nothing is left to request, score or write, else None. Brings its copies up to date."""
@@ -222,7 +222,7 @@ class Runner:
             facts=rows.facts,
             score_parts=self.suite.parts,
             shard=identity.shard,
-            replaces=self._borrowed.replaced,
+            replaces=self._borrowed.replaced_name,
         )
         # The identity of a function contains the values of its module, which may have read a secret. Flags that
         # assay ignores may have one, too.

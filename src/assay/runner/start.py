@@ -30,7 +30,7 @@ from assay.journal.folder import RunFolder
 from assay.journal.integrity import file_problems
 from assay.journal.journal import Journal
 from assay.journal.repair import repair_notices
-from assay.journal.run_files import ROWS, RunInfo, Summary
+from assay.journal.run_files import ROWS, RunInfo, Summary, journal_sizes
 from assay.runner.borrowed_replies import BorrowedReplies
 from assay.runner.finish import Finish, StartCounts
 from assay.runner.identity import RunIdentity
@@ -102,6 +102,7 @@ class Start:
             earlier.begin(
                 self._identity.score, asks_nothing=self._asks_nothing(earlier.summary), has_all_lines=not problems
             )
+            sizes = journal_sizes(folder.path)
             try:
                 opened.suite.prepare(RunFacts(info.started, 0.0, folder.path))
                 opened.redactor.redact_file(folder.path / ROWS)
@@ -114,8 +115,10 @@ class Start:
                     reserve=reserve,
                 )
             except BaseException:
-                # Such as a full disk. Nothing was asked or scored, so the run keeps the result that it had.
-                earlier.restore()
+                # Such as a full disk. Nothing was asked or scored, so the run keeps the result that it had, unless
+                # damaged lines are gone already: then the next start must find that cases are missing.
+                if journal_sizes(folder.path) == sizes:
+                    earlier.restore()
                 raise
             with closing(journal):
                 return await self._run_cases(journal, earlier, started)
@@ -163,7 +166,7 @@ class Start:
     async def _run_cases_within_budget(self, journal: Journal) -> BaseException | None:
         """Run every unfinished case, with a ledger of the calls. Returns the error that stopped the run early."""
         spec, suite = self._opened.spec, self._opened.suite
-        reusable = self._borrowed.calls(journal.folder)
+        reusable = self._borrowed.calls(journal.folder, is_complete=self._is_solved(journal))
         open_logs = [*reusable]
 
         def find_reply(case: Case, stage: str, request_hash: str, n: int) -> Call | None:
@@ -209,10 +212,7 @@ class Start:
 
     async def _open_executor(self, journal: Journal, ledger: CallLedger) -> RayExecutor | None:
         """Start the workers of `--executor ray`. None if the cases run here, or none is left to run."""
-        cases = self._cases
-        counts = journal.counts(cases.slots)
-        solved = counts["ok"] + (0 if self._opened.spec.retry_failed else counts["subject_error"])
-        if self._opened.spec.executor == "local" or not self._opened.asks or solved == cases.total:
+        if self._opened.spec.executor == "local" or not self._opened.asks or self._is_solved(journal):
             return None
         from assay.executors.ray_executor import RayExecutor
 
@@ -220,7 +220,7 @@ class Start:
             self._opened.suite,
             self._opened.models,
             home=self._identity.home,
-            total=cases.total,
+            total=self._cases.total,
             notify=self._opened.notify,
             halt=ledger.halt,
         )
@@ -234,6 +234,12 @@ class Start:
         # A case that loses its worker begins again with the replies that it had.
         journal.keep_open_calls()
         return executor
+
+    def _is_solved(self, journal: Journal) -> bool:
+        """Return whether no case is left to run. Some may be left to score."""
+        counts = journal.counts(self._cases.slots)
+        solved = counts["ok"] + (0 if self._opened.spec.retry_failed else counts["subject_error"])
+        return solved == self._cases.total
 
     async def _run_loop(self, journal: Journal, ledger: CallLedger, executor: RayExecutor | None) -> None:
         """Run every unfinished case, here or where `executor` places it. Raises the error that stopped the run."""

@@ -133,7 +133,7 @@ def read_args(args: Mapping[str, Any], schema: type[ArgsT]) -> ArgsT:
         # Only the wrong arguments: to `convert`, a number as text is wrong too.
         wrong = {place} if place in values else values.keys() - set(schema.__struct_fields__)
         convert({name: values[name] for name in wrong}, schema, _Arguments(), problems)
-        raise UsageError(str(problems[0])) from None
+        raise UsageError(str(problems[0]) if problems else f"--model-args: {error}") from None
 
 
 class _Arguments:

@@ -139,13 +139,15 @@ async def _call_in_loop(
     try:
         async with limit:
             return await _Guarded(function(*args, **kwargs), _NO_LIMIT)
-    except (*PASSED_THROUGH, UserCodeError):
+    except PASSED_THROUGH:
         raise
     except _CtrlC as error:
         raise error.__cause__ or error from None
     except BaseException as error:
         if limit.expired():
             raise _too_long(timeout) from None
+        if isinstance(error, UserCodeError):
+            raise
         task = asyncio.current_task()
         cancelled = isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling()
         if cancelled or is_ctrl_c(error):

@@ -341,8 +341,12 @@ def test_a_proxy_that_is_silent_ends_in_a_timeout(run: Run, monkeypatch: pytest.
     [
         (b"", "unreachable", "the proxy {url} closed the connection"),
         (b"HTTP/1.1 403 Forbidden\r\n\r\n", "unreachable", "the proxy {url} answered 403 Forbidden"),
-        (b"SSH-2.0-x\r\n", "connection", "it sent no HTTP response"),
-        (b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000, "connection", "its headers are longer than 64 KB"),
+        (b"SSH-2.0-x\r\n", "unreachable", "the proxy {url} is no HTTP proxy: it sent no HTTP response"),
+        (
+            b"HTTP/1.1 200 OK\r\nX: " + b"x" * 70_000,
+            "unreachable",
+            "is no HTTP proxy: its headers are longer than 64 KB",
+        ),
     ],
     ids=["nothing", "403", "no HTTP", "endless head"],
 )

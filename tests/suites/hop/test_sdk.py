@@ -96,18 +96,22 @@ def test_a_client_that_is_made_on_import_finds_the_address(
     assert ["//127.0.0.1:" in row["hop_result"] for row in results_of(run)] == [True, True]
 
 
-QUIET = """
+PORTS = """
 import os
 from pathlib import Path
 
+def ports():
+    lines = [line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
+    listening = {f"socket:[{line[9]}]" for line in lines if line[3] == "0A"}
+    own = {os.readlink(each) for each in Path("/proc/self/fd").iterdir() if each.exists() or each.is_symlink()}
+    return own & listening
+"""
+QUIET = f"""{PORTS}
 with open("PATH", "a") as log:
     log.write("imported\\n")
 
 def hop(n):
-    lines = [line.split() for line in Path("/proc/self/net/tcp").read_text().splitlines()[1:]]
-    listening = {f"socket:[{line[9]}]" for line in lines if line[3] == "0A"}
-    own = {os.readlink(each) for each in Path("/proc/self/fd").iterdir() if each.exists() or each.is_symlink()}
-    return {"url": os.environ.get("OPENAI_BASE_URL", ""), "listens": bool(own & listening)}
+    return {{"url": os.environ.get("OPENAI_BASE_URL", ""), "listens": bool(ports() - BEFORE)}}
 """
 
 
@@ -115,7 +119,10 @@ def hop(n):
 def test_a_run_opens_no_port_changes_no_variable_and_imports_once(tmp_path: Path) -> None:
     """Unless the settings ask for it, by `shared_endpoint: true`."""
     log = tmp_path / "imports.txt"
-    batch = Batch(tmp_path, QUIET.replace("PATH", str(log)), numbered(2))
+    here: dict[str, Any] = {}
+    exec(PORTS, here)
+    code = QUIET.replace("PATH", str(log)).replace("BEFORE", repr(here["ports"]()))
+    batch = Batch(tmp_path, code, numbered(2))
     (tmp_path / "r.jsonl").write_text('{"text": "x"}\n')
     settings = f"llms: {{a: {{model: 'script/{tmp_path}/r.jsonl'}}}}\nprofiles: {{p: {{run: a}}}}\n"
     (tmp_path / "settings.yaml").write_text(settings)

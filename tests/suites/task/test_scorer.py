@@ -42,10 +42,12 @@ def test_a_document_without_an_answer_has_its_target_once_for_each_filter(output
     assert pages_of(TaskSuite).sections(stored)[0].text == ("no answer\nexpected 4" if expected else "no answer")
 
 
-@pytest.mark.parametrize("higher_is_better", [True, False, None])
-def test_the_best_match_of_several_targets_counts(*, higher_is_better: bool | None) -> None:
-    """The smallest error rate is the best one."""
-    measure = find_metric("wer").build()
-    errors = TaskMetric("wer", measure, "mean", higher_is_better=higher_is_better)
-    best = 0.0 if higher_is_better is False else 1.0
-    assert measure_answer(errors, ["the cat", "a dog ran"], "the cat") == best
+@pytest.mark.parametrize(
+    ("name", "higher_is_better", "best"),
+    [("wer", False, 0.0), ("wer", True, 1.0), ("wer", None, 1.0), ("exact_match", False, 1.0)],
+)
+def test_the_best_match_of_several_targets_counts(name: str, *, higher_is_better: bool | None, best: float) -> None:
+    """The smallest error rate is the best one. A metric of right or wrong is true for any of them, as in the harness."""
+    plugin = find_metric(name)
+    metric = TaskMetric(name, plugin.build(), "mean", higher_is_better=higher_is_better, right_wrong=plugin.right_wrong)
+    assert measure_answer(metric, ["the cat", "a dog ran"], "the cat") == best

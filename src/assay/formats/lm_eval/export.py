@@ -115,7 +115,7 @@ class _HarnessFiles:
                 task = _Task(case.end.subject, case.end.set)
                 if task not in writers:
                     path = self._folder(task.subject) / f"samples_{task_file_part(task.name)}_{self._when}.jsonl"
-                    generation = next((call.request.params for call in case.calls if call.request), None)
+                    generation = next((call.request.shown_params for call in case.calls if call.request), None)
                     names = self._filters[task] or [NO_FILTER]
                     writers[task] = stack.enter_context(SamplesWriter(path, names, generation))
                     files.append(path)

@@ -23,7 +23,7 @@ from aiohappyeyeballs import AddrInfoType, start_connection
 from assay.core.errors import UsageError
 from assay.core.roles import Network
 from assay.models.http.proxies import Proxy
-from assay.models.http.wire import ResponseHead, parse_head, parse_url
+from assay.models.http.wire import ResponseError, ResponseHead, parse_head, parse_url
 
 # Limit for TCP connect and TLS handshake. A model's answer may take minutes, a handshake may not.
 CONNECT_SECONDS = 30.0
@@ -131,7 +131,10 @@ class Dialer:
             if not piece:
                 raise ConnectError(f"the proxy {proxy.url} closed the connection")
             data += piece
-            head = parse_head(data)
+            try:
+                head = parse_head(data)
+            except ResponseError as error:
+                raise ConnectError(f"the proxy {proxy.url} is no HTTP proxy: {error}") from None
         if head.status == 407:
             raise proxy.refused()
         if not 200 <= head.status < 300:

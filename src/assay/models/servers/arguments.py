@@ -73,7 +73,7 @@ def server_flags(
     flags: list[str] = []
     for name, value in args.items():
         key = name.replace("-", "_")
-        if name in ServerArgs.__struct_fields__ or value is None:
+        if key in ServerArgs.__struct_fields__ or value is None:
             continue
         if key in taken:
             raise UsageError(f"--model-args {name}: assay sets --{key.replace('_', '-')} of {title} itself")

@@ -137,7 +137,7 @@ async def call_function(
     session: Session,
     fields: Mapping[str, Any],
     pool: DaemonPool,
-    timeout: float | None,  # noqa: ASYNC109 - see user_code.call
+    timeout: float | None,  # noqa: ASYNC109 - see user_function.call
 ) -> HopResult:
     """Call the function and return its result. Closes the session.
 

@@ -25,7 +25,7 @@ from msgspec import Struct
 from assay.core.errors import InputError, Problem, UsageError, similar_file, similar_names, unknown
 from assay.files.paths import can_exist, fitting_name
 from assay.files.read import read_file
-from assay.files.yaml_files import BY_PEOPLE, YAML_SUFFIXES, FunctionRef
+from assay.files.yaml_files import YAML_BY_PEOPLE, YAML_SUFFIXES, FunctionRef
 from assay.suites.task.config import KeyOrigin, TaskConfig, TaskFileReader, TaskSettings, name_problem, read_task
 
 # An unindented key, the rest of its line, and the lines below that belong to its value: list items, indented
@@ -159,7 +159,7 @@ class TaskFolder:
 
 def _read_header(path: Path) -> TaskHeader:
     try:
-        raw = read_file(path, BY_PEOPLE.document)
+        raw = read_file(path, YAML_BY_PEOPLE.document)
     except (OSError, InputError):  # a pipe, a device or no task at all; naming it tells what it is
         return TaskHeader("", "", [], [])
     texts = {}

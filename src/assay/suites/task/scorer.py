@@ -232,7 +232,8 @@ def measure_answer(metric: TaskMetric, target: Any, answer: Any) -> Any:
         return None
     if isinstance(target, list):
         if metric.aggregation in OF_NUMBERS:
-            best = min if metric.higher_is_better is False else max
+            # A metric of right or wrong is true for any of them, as in the harness, whatever `higher_is_better` says.
+            best = min if metric.higher_is_better is False and not metric.right_wrong else max
             return best([float(metric.measure(reference, answer)) for reference in target], default=0.0)
         # Metrics of the whole corpus (such as bleu) need one pair, so the target that the answer equals is used.
         if answer in target:

@@ -23,7 +23,7 @@ import msgspec
 from assay.core.errors import InputError, MissingExtra, Problem, similar_file
 from assay.files.paths import can_exist
 from assay.files.read import read_file
-from assay.files.yaml_files import BY_PROGRAMS, decode_yaml
+from assay.files.yaml_files import YAML_BY_PROGRAMS, decode_yaml
 from assay.suites.task.dataset.documents import Documents, spool_rows
 from assay.suites.task.dataset.formats import FORMATS, CsvOptions, find_files, glob_files
 from assay.usercode.named_code import runs_only_named_code
@@ -357,7 +357,7 @@ def _readme_configuration(folder: Path, name: str | None, where: str) -> dict[st
     Without a name this is the default configuration, or {} if the README has none.
     """
     readme = folder / "README.md"
-    content = read_file(readme, BY_PROGRAMS.document) if readme.is_file() else b""
+    content = read_file(readme, YAML_BY_PROGRAMS.document) if readme.is_file() else b""
     text = content.decode("utf-8-sig", "replace")
     entries: Any = None
     if text.startswith("---"):
