@@ -240,36 +240,42 @@ def test_rerun_of_failed_rows_after_an_edit_mixes_no_prompts(project: Path) -> N
         assert prompts(server) == ["Greet Bo", "Praise Ada"]
 
 
-def test_a_run_that_takes_replies_of_the_run_it_replaces_takes_them_in_each_start(project: Path) -> None:
-    """Its first start is stopped after one new request. The second one sends the two that are left."""
-    rows = [json.loads(line) for line in ROWS.splitlines()]
-    lines = [json.dumps({**rows[n % 2], "id": n, "name": f"N{n}"}) for n in range(6)]
-    (project / "rows.jsonl").write_text("\n".join(lines) + "\n")
-    with LoopbackServer(shout) as server:
-        assay(project, *hop_at(server))
-        assert len(server.bodies) == 6
-        (project / "two.txt").write_text("Kindly greet ")
-        stopped = assay(project, *hop_at(server), "--max-calls", "1", expect=3)
-        assert "It takes the replies to equal requests from" in stopped
-        assay(project, *hop_at(server))
-        asked = [body["messages"][-1]["content"] for body in server.bodies[6:]]
-        assert sorted(asked) == ["Kindly greet N1", "Kindly greet N3", "Kindly greet N5"]
-
-
-def test_a_second_edit_loses_no_reply_of_the_first_run(project: Path) -> None:
-    """The run between the two was stopped before it came to the row that no edit concerns."""
+@pytest.fixture
+def six_rows(project: Path) -> Path:
+    """Three rows with the prompt that is edited come first, so that a start can stop before it copies a reply."""
     one, two = (json.loads(line) for line in ROWS.splitlines())
-    lines = [json.dumps({**row, "id": n, "name": f"N{n}"}) for n, row in enumerate((two, two, one))]
+    lines = [json.dumps({**(two if n < 3 else one), "id": n, "name": f"N{n}"}) for n in range(6)]
     (project / "rows.jsonl").write_text("\n".join(lines) + "\n")
+    return project
+
+
+def questions(server: LoopbackServer, first: int) -> list[str]:
+    """What was asked from this request on."""
+    return [str(body["messages"][-1]["content"]) for body in server.bodies[first:]]
+
+
+def test_a_run_that_takes_replies_of_the_run_it_replaces_takes_them_in_each_start(six_rows: Path) -> None:
+    """Its first start is stopped after one new request. The second one sends the two that are left."""
     with LoopbackServer(shout) as server:
         words = [*hop_at(server), "--concurrency", "1"]
-        assay(project, *words)
-        (project / "two.txt").write_text("Kindly greet ")
-        assay(project, *words, "--max-calls", "1", expect=3)
-        (project / "two.txt").write_text("Warmly greet ")
-        assay(project, *words)
-        asked = [body["messages"][-1]["content"] for body in server.bodies[4:]]
-    assert asked == ["Warmly greet N0", "Warmly greet N1"]
+        assay(six_rows, *words)
+        (six_rows / "two.txt").write_text("Kindly greet ")
+        stopped = assay(six_rows, *words, "--max-calls", "1", expect=3)
+        assert "It takes the replies to equal requests from" in stopped
+        assay(six_rows, *words)
+        assert questions(server, 6) == ["Kindly greet N0", "Kindly greet N1", "Kindly greet N2"]
+
+
+def test_a_second_edit_loses_no_reply_of_the_first_run(six_rows: Path) -> None:
+    """The run between the two was stopped before it came to the rows that no edit concerns."""
+    with LoopbackServer(shout) as server:
+        words = [*hop_at(server), "--concurrency", "1"]
+        assay(six_rows, *words)
+        (six_rows / "two.txt").write_text("Kindly greet ")
+        assay(six_rows, *words, "--max-calls", "1", expect=3)
+        (six_rows / "two.txt").write_text("Warmly greet ")
+        assay(six_rows, *words)
+        assert questions(server, 7) == ["Warmly greet N0", "Warmly greet N1", "Warmly greet N2"]
 
 
 def test_a_killed_run_is_continued_only_if_its_prompts_are_as_they_were(project: Path) -> None:
